@@ -1,4 +1,4 @@
-"""What splits texts and queries into the words that are searched for."""
+"""The interface of analyzers, which split texts and queries into searchable words."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from typing import Protocol
 
 
 class Analyzer(Protocol):
-    """An index is built and asked with one and the same: its manifest says which."""
+    """Splits texts into words. An index is built and queried with the same analyzer, named in its
+    manifest."""
 
     def words(self, text: str) -> list[str]:
-        """The words of a text or a query, in their order, as often as they come; none is empty.
+        """Return the words of a text or query, in order and with repetitions; none is empty.
 
-        Always the same for the same text. It is called from several threads.
+        Must always return the same for the same text. Called from several threads.
         """
         ...

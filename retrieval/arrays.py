@@ -1,4 +1,4 @@
-"""Arrays of numbers in files of their own, written in order and read where they are wanted."""
+"""Numeric arrays, one per file, written sequentially and read at random."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from prompt_coevo.retrieval.errors import IndexFileError
 
 
 def open_array(path: Path, dimensions: int = 1) -> npt.NDArray[Any]:
-    """The array in a file, which is not loaded into memory. Raises IndexFileError for anything else."""
+    """Map the array in a file into memory. Raises IndexFileError for anything else."""
     try:
         found = np.load(path, mmap_mode="r")
-    except Exception as error:  # Python's own tokenizer reads the head, and raises what it likes
+    except Exception as error:  # Python's own tokenizer parses the header and may raise anything
         raise IndexFileError(
             f"the index file {path} cannot be read: {error}; build the index again"
         ) from None
@@ -34,7 +34,7 @@ def open_array(path: Path, dimensions: int = 1) -> npt.NDArray[Any]:
 
 
 def write_head(file: BinaryIO, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> None:
-    """The beginning of an array's file; its numbers are to be written behind it, one after the other."""
+    """Write the header of an array's file. The numbers must be written after it, in order."""
     kind = np.lib.format.dtype_to_descr(np.dtype(dtype))
     head = {"descr": kind, "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(file, head)
@@ -42,7 +42,7 @@ def write_head(file: BinaryIO, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """A new file that is there as a whole, and on the disk, or not at all."""
+    """Write a new file that ends up complete and synced to disk, or not at all."""
     draft = path.with_suffix(".tmp")
     with draft.open("wb") as file:
         yield file

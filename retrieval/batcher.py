@@ -1,4 +1,4 @@
-"""Joins the searches that arrive while another one is running into one batch."""
+"""Join the searches that arrive while another one runs into one batch."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class QueueFull(CoevoError, RuntimeError):
 
 
 class DeadlineExceeded(CoevoError, TimeoutError):
-    """A search was not done in time."""
+    """A search did not finish in time."""
 
 
 @dataclass(eq=False, slots=True)
 class _Job:
-    """What one caller asks for. The first `taken` of its queries are being searched, or have been."""
+    """One caller's queries. The first `taken` of them are being searched or have been."""
 
     queries: Sequence[str]
     k: int
@@ -49,21 +49,21 @@ class _Job:
 
 
 class _Part(NamedTuple):
-    """Some queries of a job, which go into the same search."""
+    """Some queries of a job that go into the same search."""
 
     job: _Job
     queries: Sequence[str]
 
 
 class Batcher:
-    """Searches on one worker thread, with what came in meanwhile as the next batch.
+    """Search on one worker thread; whatever arrives meanwhile becomes the next batch.
 
-    The first search begins at once; between two there is a pause only if the last one took long.
-    Belongs to the event loop that uses it first. Only queries with the same `k` share a batch, so that
-    an answer does not depend on who else asks. `observe` is told each batch's number of queries.
+    The first search begins at once. Between two searches there is a pause only if the last one took long.
+    Belongs to the event loop that uses it first. Only queries with the same `k` share a batch, so that an
+    answer does not depend on other callers. `observe` is called with each batch's number of queries.
 
-    A batch has `max_batch` queries at most, and no more than can be searched before those who wait for it
-    give up (`pace`). A search of more than `max_search_s` seconds counts as one that hangs.
+    A batch has at most `max_batch` queries, and only as many as can be searched before the callers give up
+    (`pace`). A search of more than `max_search_s` seconds counts as hung.
     """
 
     def __init__(
@@ -92,9 +92,9 @@ class Batcher:
     async def search_each(
         self, queries: Sequence[str], k: int, *, deadline_s: float | None = None
     ) -> list[Attempt]:
-        """For each query the hits, or what the search raised for it.
+        """Return for each query the hits, or the error that its search raised.
 
-        Raises QueueFull, and DeadlineExceeded if not all of them are there in time.
+        Raises QueueFull, and DeadlineExceeded if not all results are there in time.
         """
         if not queries:
             return []
@@ -108,7 +108,7 @@ class Batcher:
                 attempts = await job.found
         except TimeoutError:
             raise DeadlineExceeded(
-                f"the search was not done within {deadline_s:.3g} s; the server has too much to do"
+                f"the search did not finish within {deadline_s:.3g} s; the server is overloaded"
             ) from None
         finally:
             job.found.cancel()
@@ -117,7 +117,7 @@ class Batcher:
         return [attempts[query] for query in queries]
 
     def _keep(self, attempts: Mapping[str, Attempt], k: int) -> None:
-        """For who asks again: a long request may take several tries."""
+        """Keep results for callers who ask again: a long request may take several tries."""
         now = asyncio.get_running_loop().time()
         for query, attempt in attempts.items():
             if isinstance(attempt, list):
@@ -143,11 +143,11 @@ class Batcher:
             await self._regroup(len(parts), took_s)
 
     async def _regroup(self, answered: int, took_s: float) -> None:
-        """After a long search, let those who were just answered ask again before the next one.
+        """After a long search, let the callers just answered ask again before the next search begins.
 
-        Else the few who came meanwhile are searched alone, and alone a query costs a dense index ten
-        times as much: with 64 clients, batches of 1 and of 63 take turns. Once as many have come as were
-        answered there is nobody to wait for: a single client never waits.
+        Otherwise the few who came meanwhile would be searched alone, and alone a query costs a dense index
+        ten times as much: with 64 clients, batches of 1 and of 63 would alternate. The wait ends once as
+        many queries have come as were answered, so a single client never waits.
         """
         if took_s < _LONG_SEARCH_S:
             return
@@ -158,7 +158,7 @@ class Batcher:
                     await self._arrived.wait()
 
     def _take(self) -> list[_Part]:
-        """The oldest queries with one `k`; each `k` has its turn. What was given up is dropped."""
+        """Take the oldest queries with one `k`; the values of `k` take turns. Drop abandoned queries."""
         now = asyncio.get_running_loop().time()
         while self._jobs:
             k, jobs = self._jobs.popitem(last=False)
@@ -184,7 +184,7 @@ class Batcher:
         return []
 
     async def _search_parts(self, parts: list[_Part]) -> int:
-        """Tell the jobs what became of their queries; returns how many were searched."""
+        """Search, give each job its results, and return how many queries were searched."""
         k, clock = parts[0].job.k, asyncio.get_running_loop().time
         queries = list(dict.fromkeys(query for part in parts for query in part.queries))
         attempts: dict[str, Attempt] = {}
@@ -205,7 +205,8 @@ class Batcher:
     async def _attempts(
         self, queries: list[str], k: int, parts: Sequence[_Part]
     ) -> dict[str, Attempt]:
-        """Search all at once. If that fails, halves of them: a bad query fails alone."""
+        """Search all queries at once. If that fails, search halves of them, so that a bad query fails
+        alone."""
         if not queries:
             return {}
         self._observe(len(queries))
@@ -228,10 +229,12 @@ class Batcher:
             async with asyncio.timeout(self._max_search_s):
                 return await asyncio.wrap_future(work)
         except TimeoutError:
-            if work.done() and not work.cancelled():  # it is the search's own, or just came
+            if (
+                work.done() and not work.cancelled()
+            ):  # the search itself raised this, or has just ended
                 return work.result()
             self._worker.give_up(work)
             raise RetrieverUnavailable(
-                f"a search hangs: it was not done within {self._max_search_s:.3g} s "
+                f"a search hangs: it did not finish within {self._max_search_s:.3g} s "
                 f"(queries: {len(queries)})"
             ) from None

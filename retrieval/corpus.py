@@ -1,7 +1,7 @@
-"""A corpus in the Search-R1 form, read from the disk passage by passage.
+"""A corpus in Search-R1's format, read from disk passage by passage.
 
-Every line is `{"id": str, "contents": str}`; the first line of the contents is the quoted title. Ids
-that are integers are read as text. Other fields are handed on as they are.
+Every line is `{"id": str, "contents": str}`; the first line of the contents is the quoted title. Integer
+ids are read as text. Other fields are passed on unchanged.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from prompt_coevo.retrieval.arrays import open_array
 from prompt_coevo.retrieval.errors import CorpusError, IndexFileError
 
 Progress: TypeAlias = Callable[[int, int], None]
-"""Called now and then with how much is done and how much there is."""
+"""Called now and then with the amount done and the total."""
 
 
 class Steps:
-    """Adds up what is done, and tells a function that follows it, if there is one."""
+    """Sums up progress and reports it to a callback, if there is one."""
 
     def __init__(self, total: int, progress: Progress | None) -> None:
         self._done, self._total, self._progress = 0, total, progress
@@ -41,7 +41,7 @@ _REPORT_EVERY = 1 << 24  # bytes
 
 
 class Passage(NamedTuple):
-    """A row; `fields` are what it has besides."""
+    """One row of the corpus; `fields` are its other fields."""
 
     id: str
     contents: str
@@ -49,7 +49,7 @@ class Passage(NamedTuple):
 
 
 class CorpusFacts(NamedTuple):
-    """What one pass over a corpus finds out."""
+    """Facts gathered in one pass over a corpus."""
 
     bytes: int
     sha256: str
@@ -57,10 +57,10 @@ class CorpusFacts(NamedTuple):
 
 
 class Corpus:
-    """A corpus file and where each of its lines begins; neither is loaded into memory.
+    """A corpus file and the offsets of its lines; neither is loaded into memory.
 
-    Reading is safe from several threads. Raises CorpusError if the corpus cannot be read,
-    IndexFileError if the offsets do not fit it.
+    Safe to read from several threads. Raises CorpusError if the corpus cannot be read, IndexFileError if
+    the offsets do not fit it.
     """
 
     def __init__(self, path: Path, offsets: npt.NDArray[np.int64]) -> None:
@@ -80,14 +80,15 @@ class Corpus:
 
     @classmethod
     def open(cls, path: Path, offsets_path: Path) -> Corpus:
-        """Open a corpus with what `write_offsets` wrote for it."""
+        """Open a corpus with the offsets that `write_offsets` wrote for it."""
         return cls(path, open_array(offsets_path))
 
     def __len__(self) -> int:
         return len(self._offsets) - 1
 
     def passage(self, row: int) -> Passage:
-        """The passage in this row, counted from 0. Raises IndexError, and CorpusError if it is damaged."""
+        """Return the passage in this row, counted from 0. Raises IndexError, and CorpusError if it is
+        damaged."""
         if not 0 <= row < len(self):
             raise IndexError(f"the corpus {self.path} has {len(self)} passages, but no row {row}")
         line = self._text[self._offsets[row] : self._offsets[row + 1]]
@@ -101,9 +102,9 @@ class Corpus:
             ) from None
 
     def passages(self, rows: range | None = None) -> Iterator[Passage]:
-        """The passages of some rows, of all by default.
+        """Yield the passages of some rows, by default of all.
 
-        What is read in order is soon read no more; mapped pages would count as memory of this process.
+        Pages already read are released, because mapped pages would count as this process's memory.
         """
         read = 0
         for row in range(len(self)) if rows is None else rows:
@@ -119,15 +120,14 @@ class Corpus:
             self._text.madvise(mmap.MADV_DONTNEED)
 
     def close(self) -> None:
-        """Give back the file; reading is over then."""
+        """Release the file; nothing can be read afterwards."""
         self._text.close()
 
 
 def write_offsets(path: Path, out: Path, progress: Progress | None = None) -> CorpusFacts:
-    """Check every line of a corpus and write where each begins, and where the last ends, to `out`.
+    """Check every line of a corpus and write to `out` where each line begins and the last one ends.
 
-    Raises CorpusError, with the number of the line, for what is not a passage and for an id that
-    comes twice.
+    Raises CorpusError, with the line number, for a line that is not a passage and for a duplicate id.
     """
     offsets, id_hashes, digest = array("q", [0]), bytearray(), hashlib.sha256()
     reported = 0
@@ -150,7 +150,7 @@ def write_offsets(path: Path, out: Path, progress: Progress | None = None) -> Co
 
 
 def count_lines(path: Path) -> int:
-    """How many passages there are if every line is one. Raises CorpusError."""
+    """Count the passages, assuming that every line is one. Raises CorpusError."""
     return sum(1 for _ in _lines(path))
 
 
@@ -219,7 +219,7 @@ def _short_hash(text: str) -> bytes:
 def _refuse_equal_ids(
     path: Path, offsets: npt.NDArray[np.int64], hashes: npt.NDArray[np.uint64]
 ) -> None:
-    """A set of all ids would not fit into memory for a large corpus, but their hashes do."""
+    """Raise CorpusError for a duplicate id. Compares hashes first: all ids would not fit into memory."""
     order = np.argsort(hashes, kind="stable")
     suspects = np.flatnonzero(hashes[order[1:]] == hashes[order[:-1]])
     if not suspects.size:

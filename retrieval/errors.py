@@ -1,4 +1,4 @@
-"""What can go wrong with retrieval."""
+"""Errors of retrieval."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class IndexFileError(CoevoError, ValueError):
 
 
 class QueryError(CoevoError, ValueError):
-    """A query, or the number of passages wanted, cannot be served. Asking again does not help."""
+    """A query or the number of passages cannot be served. Asking again does not help."""
 
 
 class RetrieverError(CoevoError, TypeError):
-    """A retriever or an analyzer does not do what its protocol says. Asking again does not help."""
+    """A retriever or an analyzer violates its protocol. Asking again does not help."""
 
 
 class ReplicasDiffer(RetrieverError):
@@ -26,13 +26,14 @@ class ReplicasDiffer(RetrieverError):
 
 
 class RetrieverUnavailable(CoevoError, RuntimeError):
-    """No answer could be had now; asking again later may help."""
+    """No answer is available now; asking again later may help."""
 
 
 class SearchFailed(RetrieverUnavailable):
-    """The server is there, but could not search for this: a query of its own may be why."""
+    """The server is reachable, but this search failed; one of its queries may be the cause."""
 
 
 def is_outage(error: object) -> bool:
-    """Whether nothing can be searched for now; else the query may be why, and others may go well."""
+    """Return True if nothing can be searched for now. Otherwise the query may be the cause, and others may
+    work."""
     return isinstance(error, RetrieverUnavailable) and not isinstance(error, SearchFailed)

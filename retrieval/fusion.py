@@ -1,7 +1,7 @@
 """Reciprocal rank fusion, which joins the two parts of a "hybrid" index.
 
 (Cormack, Clarke and Büttcher, SIGIR 2009.) A row's score is the sum of 1 / (60 + rank) over the rankings
-that have it. The rankings' own scores need not compare, since only the order counts.
+that contain it. Scores of different rankings need not be comparable, since only the order counts.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from prompt_coevo.retrieval.shards import Ranking
 Key = TypeVar("Key", bound=Hashable)
 
 FUSED_DEPTH: Final = 100
-"""How deep into each ranking is looked."""
+"""Depth to which each ranking is fused."""
 _CONSTANT: Final = 60
 
 
 def reciprocal_ranks(rankings: Iterable[Iterable[Key]]) -> dict[Key, float]:
-    """The fused score of everything that is in a ranking; what comes twice in one counts once."""
+    """Return the fused score of every key in any ranking; a duplicate in one ranking counts once."""
     parts: dict[Key, list[float]] = {}
     for ranking in rankings:
         for rank, key in enumerate(dict.fromkeys(ranking), 1):
@@ -29,6 +29,7 @@ def reciprocal_ranks(rankings: Iterable[Iterable[Key]]) -> dict[Key, float]:
 
 
 def fuse(rankings: Sequence[Ranking], k: int) -> Ranking:
-    """The best `k` rows of all rankings with their fused scores. Of equals the first row comes first."""
+    """Return the best `k` rows of all rankings with their fused scores. Among equals the first row comes
+    first."""
     fused = reciprocal_ranks([row for row, _ in ranking] for ranking in rankings)
     return sorted(fused.items(), key=lambda hit: (-hit[1], hit[0]))[:k]

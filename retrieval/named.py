@@ -1,6 +1,6 @@
-"""Retrievers and analyzers that are chosen by name, built in or somebody else's.
+"""Retrievers and analyzers chosen by name, built in or third-party.
 
-A name is one that `prompt_coevo.registry` knows, or a place, `module:attribute`.
+A name is one registered in `prompt_coevo.registry`, or a place, `module:attribute`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from prompt_coevo.retrieval.retriever import Retriever
 def open_retriever(
     name: str, options: Mapping[str, Any] | None = None, setting: str = "retriever"
 ) -> Retriever:
-    """What the factory of this name makes of the options; `setting` is who asked, for errors.
+    """Call the factory of this name with the options. `setting` names the origin for errors.
 
-    Raises SettingsError for a name that nobody offers, a place that cannot be imported, options that do
-    not fit, and what is no retriever.
+    Raises SettingsError for an unknown name, a place that cannot be imported, options that do not fit, and
+    a result that is not a retriever.
     """
     retriever: Retriever = _opened("retrievers", name, options or {}, setting, Retriever)
     return retriever
@@ -30,7 +30,7 @@ def open_retriever(
 def open_analyzer(
     name: str, options: Mapping[str, Any] | None = None, setting: str = "analyzer"
 ) -> Analyzer:
-    """The same for an analyzer. Raises MissingExtraError, too, if a package is missing."""
+    """Open an analyzer like a retriever. Raises MissingExtraError, too, if a package is missing."""
     analyzer: Analyzer = _opened("analyzers", name, options or {}, setting, Analyzer)
     return analyzer
 
@@ -54,7 +54,7 @@ def _opened(
 def _check_options(factory: Callable[..., Any], options: Mapping[str, Any], where: str) -> None:
     try:
         signature = inspect.signature(factory)
-    except ValueError:  # functions of C may have none
+    except ValueError:  # C functions may have none
         return
     try:
         signature.bind(**options)

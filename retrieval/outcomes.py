@@ -1,7 +1,7 @@
-"""What became of a search: the words for it, from the one who asks a server to the rollout that is told.
+"""The results of a search, at the client and in the rollout.
 
-An `Attempt` is what asking came to, for one query: its hits, or the error that stands in their place. An
-`Outcome` is what a rollout is told of it; errors are an `Outage` or `Refused` there.
+An `Attempt` is the client's result for one query: its hits, or an error in their place. An `Outcome` is
+what a rollout gets; there, errors are an `Outage` or `Refused`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from prompt_coevo.retrieval.retriever import Hit
 
 @dataclass(frozen=True)
 class Outage:
-    """The search system could not be reached; `reason` is one sentence saying why."""
+    """The search system was unreachable; `reason` is one sentence saying why."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Refused:
-    """The search system will not take this query; `reason` is one sentence saying why."""
+    """The search system does not accept this query; `reason` is one sentence saying why."""
 
     reason: str
 
@@ -33,7 +33,7 @@ Outcome: TypeAlias = Sequence[Hit] | Outage | Refused
 
 
 def raise_first(attempts: Sequence[Attempt]) -> list[list[Hit]]:
-    """All hits. Raises the first error if there is one."""
+    """Return all hits. Raise the first error if there is one."""
     found = []
     for attempt in attempts:
         if not isinstance(attempt, list):
@@ -43,5 +43,5 @@ def raise_first(attempts: Sequence[Attempt]) -> list[list[Hit]]:
 
 
 def about_one(error: QueryError) -> QueryError:
-    """What was said of a query that was asked alone, without its number."""
+    """Reword the error for a query asked alone, without its number."""
     return QueryError(str(error).replace("query 0", "the query", 1))

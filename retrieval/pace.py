@@ -1,4 +1,4 @@
-"""How many queries a search may have, so that its answers come while somebody waits for them."""
+"""How many queries a search may have so that its answers arrive in time."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Final, NamedTuple
 
 from prompt_coevo.retrieval.retriever import Hit
 
-# How much of what was learned is kept with each search, and how much of the time left is counted on.
+# How much of what was learned is kept at each search, and how much of the time left is planned with.
 _MEMORY: Final = 0.7
 _SHARE: Final = 0.7
-# The cost of a query, as a part of a search's time: what cannot be told apart is taken to be half and half.
+# A query's cost as a fraction of a search's time; half of it while the two costs cannot be separated.
 _UNKNOWN_PART: Final = 0.5
 _SMALLEST_PART: Final = 0.02
 _LATE_KEPT: Final = 16_384
@@ -20,23 +20,24 @@ _LATE_FOR_S: Final = 60.0
 
 
 class Waiting(NamedTuple):
-    """One who waits: the seconds that are left to him, of those that he had."""
+    """A waiting caller: the seconds left, out of those it had."""
 
     left_s: float
     patience_s: float
 
 
 class Room(NamedTuple):
-    """For so many queries there is time; whoever has less than `least_s` left would not see the answer."""
+    """The number of queries that there is time for. A caller with less than `least_s` left would get no
+    answer."""
 
     queries: int
     least_s: float
 
 
 class Pace:
-    """Learns what a search costs and what each query in it, as means that forget.
+    """Learns the cost of a search and of each query in it, as decaying means.
 
-    A line through the latest searches: `fixed` seconds, and so many more for `each` query.
+    It fits a line through the latest searches: `fixed` seconds, plus `each` per query.
     """
 
     def __init__(self) -> None:
@@ -44,7 +45,7 @@ class Pace:
         self._squares = self._products = 0.0
 
     def learn(self, queries: int, seconds: float) -> None:
-        """A search with so many queries took so long."""
+        """Record that a search with so many queries took so long."""
         if queries:
             self._searches = self._searches * _MEMORY + 1
             self._queries = self._queries * _MEMORY + queries
@@ -53,7 +54,7 @@ class Pace:
             self._products = self._products * _MEMORY + queries * seconds
 
     def costs(self) -> tuple[float, float]:
-        """The `fixed` seconds and those for `each` query; 0.0 if nothing is known."""
+        """Return the `fixed` seconds and those for `each` query; 0.0 if nothing is known."""
         if not self._seconds:
             return 0.0, 0.0
         queries, seconds = self._queries / self._searches, self._seconds / self._searches
@@ -66,15 +67,15 @@ class Pace:
         return seconds - each * queries, each
 
     def _tells_apart(self) -> bool:
-        """Whether searches had different numbers of queries."""
+        """Return True if the searches had different numbers of queries."""
         return self._squares * self._searches > (1 + 1e-3) * self._queries**2
 
     def room(self, most: int, waiting: Sequence[Waiting]) -> Room:
-        """What fits into the time of the most impatient of those who wait, at least one query.
+        """Return what fits into the time of the least patient caller, at least one query.
 
-        Who has used up half of his patience does not count if there are others: with too much to do some
-        are always about to give up, and for their sake all would be searched one by one, which costs the
-        most.
+        A caller that has used up half of its patience does not count if there are others. Under overload
+        some callers are always about to give up; for their sake all queries would be searched one by one,
+        which costs the most.
         """
         fixed, each = self.costs()
         if not each:
@@ -82,8 +83,8 @@ class Pace:
         longest = max(one.left_s for one in waiting)
         fresh = [one.left_s for one in waiting if one.left_s >= one.patience_s / 2]
         if fixed + each > longest:
-            # Nobody will be there for the answer. Who asks again gets it, and if a search with many takes
-            # hardly longer than one with a single query, many should.
+            # Nobody will still wait for the answer, but whoever asks again gets it. If a search with many
+            # queries takes hardly longer than one with a single query, many should be in it.
             return Room(min(most, 1 + int(fixed / each)) if self._tells_apart() else 1, -math.inf)
         fitting = (min(fresh, default=longest) * _SHARE - fixed) / each
         queries = int(max(1, min(most, fitting)))
@@ -91,23 +92,23 @@ class Pace:
 
 
 class LateAnswers:
-    """Hits that came when nobody waited for them any more: who gave up asks again.
+    """Hits that arrived after all callers had given up, kept in case one asks again.
 
-    Where a single search takes longer than clients wait, that is how they get an answer. Times are those
-    of any one clock, in seconds.
+    If a single search takes longer than clients wait, only this gives them an answer. Times are seconds of
+    any one clock.
     """
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[str, int], tuple[float, list[Hit]]] = OrderedDict()
 
     def keep(self, query: str, k: int, hits: list[Hit], now: float) -> None:
-        """For a minute, among the latest 16 384."""
+        """Keep hits for a minute, among the latest 16 384."""
         self._kept[query, k] = (now + _LATE_FOR_S, hits)
         self._kept.move_to_end((query, k))
         while len(self._kept) > _LATE_KEPT:
             self._kept.popitem(last=False)
 
     def take(self, query: str, k: int, now: float) -> list[Hit] | None:
-        """The hits, once."""
+        """Return the hits and forget them."""
         until, hits = self._kept.pop((query, k), (0.0, None))
         return hits if now < until else None

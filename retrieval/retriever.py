@@ -1,4 +1,4 @@
-"""What every retriever does: the best passages for some queries."""
+"""The retriever interface: the best passages for some queries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _INFINITE: Final = float("inf")
 class Hit:
     """A passage found; rank 1 is the best. Scores compare within one query only.
 
-    `fields` are what the row of the corpus has besides, such as a title or an address, as JSON holds it.
+    `fields` are the row's other fields, such as a title or an address, as JSON values.
     """
 
     id: str
@@ -30,7 +30,8 @@ class Hit:
 
 @dataclass(frozen=True)
 class IndexInfo:
-    """What is searched. The fingerprint changes with the corpus, the encoder and the index."""
+    """A description of the searched index. The fingerprint changes with the corpus, the encoder and the
+    index."""
 
     kind: str
     passages: int
@@ -39,27 +40,27 @@ class IndexInfo:
 
 
 class Retriever(Protocol):
-    """An index, or a server that has one."""
+    """An index, or the client of a server that has one."""
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """The best `k` passages for each query, the best first; fewer if there are fewer.
+        """Return the best `k` passages for each query, best first; fewer if there are fewer.
 
-        Raises QueryError for what `check_search` refuses, RetrieverUnavailable if no answer can be had.
+        Raises QueryError for what `check_search` refuses, RetrieverUnavailable if no answer is available.
         """
         ...
 
     def info(self) -> IndexInfo:
-        """Raises RetrieverUnavailable if no answer can be had."""
+        """Describe what is searched. Raises RetrieverUnavailable if no answer is available."""
         ...
 
     def close(self) -> None:
-        """Give back files and connections; a closed retriever must not be used."""
+        """Release files and connections; a closed retriever must not be used."""
         ...
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one search may ask for."""
+    """Limits of one search."""
 
     max_k: int = 100
     max_query_chars: int = 10_000
@@ -67,7 +68,7 @@ class Limits:
 
 
 def check_search(queries: Sequence[str], k: int, limits: Limits | None = None) -> None:
-    """Raise QueryError for what no retriever should be asked."""
+    """Raise QueryError for a search that no retriever accepts."""
     limits = limits or Limits()
     if isinstance(queries, str):
         raise QueryError("queries must be a list of texts, but is one text; put it into a list")
@@ -78,7 +79,7 @@ def check_search(queries: Sequence[str], k: int, limits: Limits | None = None) -
 
 
 def check_size(count: int, k: int, limits: Limits) -> None:
-    """Raise QueryError for too many queries, or a `k` that nobody may ask for."""
+    """Raise QueryError for too many queries or an invalid `k`."""
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= limits.max_k:
         raise QueryError(f"k must be a number from 1 to {limits.max_k}, but is {shown(k)}")
     if count > limits.max_queries:
@@ -86,7 +87,8 @@ def check_size(count: int, k: int, limits: Limits) -> None:
 
 
 def query_problem(query: object, max_chars: int) -> str | None:
-    """Why this cannot be searched for, as the rest of a sentence that begins with the query."""
+    """Return why this is no valid query, as the rest of a sentence that begins with the query; None if it
+    is."""
     if not isinstance(query, str):
         return f"must be a text, but is a {type(query).__name__}"
     if not query.strip():
@@ -99,7 +101,7 @@ def query_problem(query: object, max_chars: int) -> str | None:
 
 
 def shortened(query: str, max_chars: int) -> str:
-    """The query if it is not longer, else its beginning, to the end of a word if there is one."""
+    """Return a long query's beginning, to the end of a word if possible; return a short query unchanged."""
     query = query if len(query) <= max_chars else query.strip()
     if len(query) <= max_chars:
         return query
@@ -110,16 +112,17 @@ def shortened(query: str, max_chars: int) -> str:
 
 
 def shown(value: object) -> str:
-    """A value that somebody sent, in a sentence: what holds others may be too deep, or long, to show."""
+    """Format an untrusted value for an error; containers are not shown, as they may be too deep or too
+    long."""
     simple = value is None or isinstance(value, bool | int | float | str)
     return repr(value)[:_LONGEST_SHOWN] if simple else _named(value)
 
 
 def ranked(rows: Iterable[tuple[Mapping[str, Any], float]]) -> list[Hit]:
-    """Hits of rows with their scores, the best first, as most backends give them.
+    """Make hits from rows with scores, best first, as most backends return them.
 
-    A row has `contents`, and usually an `id`; what else it has are the hit's `fields`. Raises
-    RetrieverError for a row, or a score, of another shape.
+    A row has `contents`, and usually an `id`; its other entries become the hit's `fields`. Raises
+    RetrieverError for a row or a score of another shape.
     """
     hits: list[Hit] = []
     for row, score in rows:
@@ -144,7 +147,7 @@ def ranked(rows: Iterable[tuple[Mapping[str, Any], float]]) -> list[Hit]:
 
 
 def checked_search(retriever: Retriever, queries: Sequence[str], k: int) -> list[list[Hit]]:
-    """Search, and raise RetrieverError for an answer that a retriever may not give."""
+    """Search, and raise RetrieverError for an answer that violates the protocol."""
     found = retriever.search(queries, k)
     if (problem := _misfit(found, len(queries), k)) is not None:
         raise RetrieverError(
@@ -156,7 +159,7 @@ def checked_search(retriever: Retriever, queries: Sequence[str], k: int) -> list
 
 
 def checked_info(retriever: Retriever) -> IndexInfo:
-    """What it says about itself. Raises RetrieverError if that is no IndexInfo."""
+    """Return the retriever's info. Raises RetrieverError if it is no IndexInfo."""
     info = retriever.info()
     if not isinstance(info, IndexInfo):
         raise RetrieverError(
@@ -185,7 +188,7 @@ def _misfit(found: object, count: int, k: int) -> str | None:
                 type(one) is not str for one in hit.fields
             ):
                 return f"a hit whose fields are {hit.fields!r:.40}, not a mapping from texts"
-            # Numbers of numpy look like numbers, but cannot be sent as such.
+            # numpy's numbers look like numbers, but cannot be serialised.
             if type(hit.score) not in (float, int):
                 return f"a hit whose score is a {type(hit.score).__name__}, not a float"
             if not -_INFINITE < hit.score < _INFINITE:

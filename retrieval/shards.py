@@ -1,4 +1,4 @@
-"""The shards of an index, each a range of the corpus's rows, and searching them as one."""
+"""The shards of an index, each a range of the corpus's rows, and their joint search."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import NamedTuple, Protocol, TypeAlias
 
 Ranking: TypeAlias = list[tuple[int, float]]
-"""Rows of the corpus and their scores, the best first."""
+"""Rows of the corpus and their scores, best first."""
 
 
 class Shard(NamedTuple):
-    """Some rows of the corpus, and the folder for what belongs to them."""
+    """A range of rows of the corpus, and the folder for its files."""
 
     folder: Path
     rows: range
@@ -21,20 +21,21 @@ class RowSearcher(Protocol):
     """Finds rows of the corpus."""
 
     def search_rows(self, queries: Sequence[str], k: int) -> list[Ranking]:
-        """For each query at most `k` rows of the whole corpus and their scores, the best first."""
+        """Return for each query at most `k` rows of the whole corpus and their scores, best first."""
         ...
 
     def close(self) -> None: ...
 
 
 def merged(rankings: Sequence[Ranking], k: int) -> Ranking:
-    """The best `k` of rankings whose scores compare. Of equal scores the first row comes first."""
+    """Return the best `k` of rankings whose scores compare. Among equal scores the first row comes
+    first."""
     every = [hit for ranking in rankings for hit in ranking]
     return sorted(every, key=lambda hit: (-hit[1], hit[0]))[:k]
 
 
 class Joined:
-    """A RowSearcher that asks several and joins their rankings, `depth` rows of each or more."""
+    """A RowSearcher that asks several others for at least `depth` rows each and joins their rankings."""
 
     def __init__(
         self,
@@ -45,7 +46,7 @@ class Joined:
         self._searchers, self._join, self._depth = searchers, join, depth
 
     def search_rows(self, queries: Sequence[str], k: int) -> list[Ranking]:
-        """As RowSearcher says."""
+        """Search, as `RowSearcher.search_rows`."""
         most = max(k, self._depth)
         found = [searcher.search_rows(queries, most) for searcher in self._searchers]
         return [self._join(rankings, k) for rankings in zip(*found, strict=True)]
@@ -57,5 +58,5 @@ class Joined:
 
 
 def together(searchers: Sequence[RowSearcher]) -> RowSearcher:
-    """One searcher of all shards, whose scores must compare."""
+    """Return one searcher for all shards, whose scores must compare."""
     return searchers[0] if len(searchers) == 1 else Joined(searchers)

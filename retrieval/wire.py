@@ -1,13 +1,13 @@
-"""Search-R1's wire format, both of its reply forms, for the server and for the client.
+"""Search-R1's wire format, with both of its reply forms, for server and client.
 
 A request is `{"queries": [text], "topk": number or null, "return_scores": bool}`. The reply is
 `{"result": [[hit]]}`, one list per query, the best hit first. With `return_scores` a hit is
 `{"document": {"id", "contents", ...}, "score"}`; without, it is the bare document. A document is the
-whole row of the corpus, with all fields that it has.
+whole row of the corpus, with all its fields.
 
-A query that could not be searched for has no hits, and then there is a field beside `result`, `errors`: a
-list with a sentence in the place of each such query, and null in the others. `failed` are the positions of
-those for which it was not the query's fault. Search-R1's clients read `result` alone.
+A query that could not be searched for has no hits. The reply then has the additional field `errors`: a list
+with a sentence for each such query, and null for the others. `failed` lists the positions of those that
+were not the query's fault. Search-R1's clients read `result` alone.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from prompt_coevo.retrieval.retriever import (
     shown,
 )
 
-# The hash of what is searched, in the header of every reply: clients must not mix up two indexes.
+# Hash of the searched index, in a header of every reply: clients must not mix up two indexes.
 FINGERPRINT_HEADER = "index-fingerprint"
-# How long the client will wait for this reply: nobody needs it later.
+# How long the client will wait for this reply; nobody needs it later.
 TIMEOUT_HEADER = "request-timeout"
 
 _OWN = ("id", "contents")
@@ -44,15 +44,15 @@ _MAYBE_HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")
 
 
 class MalformedRequest(CoevoError, ValueError):
-    """The body of a request is no JSON."""
+    """A request's body is not JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class WireRequest:
-    """What a client asks for.
+    """A parsed request.
 
-    `queries` are those that can be searched for; `refused` says what is wrong with the others, by their
-    positions among all. `cut` are the lengths that the queries which were too long had, in characters.
+    `queries` are those that can be searched for. `refused` says what is wrong with the others, by their
+    position among all. `cut` lists the original lengths, in characters, of queries that were too long.
     """
 
     queries: list[str]
@@ -62,7 +62,7 @@ class WireRequest:
     cut: Sequence[int] = ()
 
     def placed(self, attempts: Sequence[Attempt]) -> list[Attempt]:
-        """What became of `queries`, and the refusals of the others, in the order of the request."""
+        """Merge the attempts for `queries` with the refusals of the others, in the order of the request."""
         if not self.refused:
             return list(attempts)
         rest = iter(attempts)
@@ -74,11 +74,11 @@ class WireRequest:
 
 
 def read_request(body: bytes, *, default_k: int, limits: Limits) -> WireRequest:
-    """Read a request; `topk` null, 0 or left out means `default_k`, as with Search-R1's server.
+    """Read a request; `topk` null, 0 or missing means `default_k`, as with Search-R1's server.
 
-    Unknown fields are passed over. A query that is too long is cut, one that cannot be searched for is
-    refused, and the others are none the worse for it. Raises MalformedRequest for what is no JSON and
-    QueryError for what does not fit the format, or is too much.
+    Unknown fields are ignored. A query that is too long is cut. One that cannot be searched for is refused,
+    without affecting the others. Raises MalformedRequest for invalid JSON and QueryError for a request that
+    does not fit the format or the limits.
     """
     request = _parsed(body)
     if not isinstance(request, dict):
@@ -105,7 +105,7 @@ def read_request(body: bytes, *, default_k: int, limits: Limits) -> WireRequest:
 
 
 def _parsed(body: bytes) -> Any:
-    """JSON; halves of surrogate pairs, which orjson does not take, are the matter of their query alone."""
+    """Parse JSON. Unlike orjson, accept half surrogate pairs, so that they affect only their own query."""
     try:
         return _orjson().loads(body)
     except ValueError as error:
@@ -122,9 +122,9 @@ def _no_number(name: str) -> None:
 
 
 def write_request(queries: Sequence[str], k: int) -> bytes:
-    """The body of a request, with scores: that form is understood by every server.
+    """Write a request with scores: every server understands that form.
 
-    Raises QueryError for a text that UTF-8 cannot hold, as with half of a surrogate pair.
+    Raises QueryError for a text that UTF-8 cannot encode, as with half of a surrogate pair.
     """
     try:
         return _dumps({"queries": list(queries), "topk": k, "return_scores": True})
@@ -133,10 +133,10 @@ def write_request(queries: Sequence[str], k: int) -> bytes:
 
 
 def write_reply(attempts: Sequence[Attempt], return_scores: bool) -> bytes:
-    """The body of a reply."""
+    """Write a reply."""
     try:
         return _dumps(_reply(attempts, return_scores))
-    except TypeError:  # a passage has half of a surrogate pair; the others must not suffer from it
+    except TypeError:  # a passage has half of a surrogate pair; it must not affect the others
         sendable = [
             [replace(hit, fields=_sendable(hit.fields)) for hit in attempt]
             if isinstance(attempt, list)
@@ -154,7 +154,7 @@ def _reply(attempts: Sequence[Attempt], return_scores: bool) -> dict[str, Any]:
 
 
 def _sendable(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Without those that cannot be sent, such as numbers that are too large."""
+    """Return the fields that can be serialised; too large numbers, for example, cannot."""
     return {name: value for name, value in fields.items() if _fits(name, value)}
 
 
@@ -186,10 +186,10 @@ def _sentence(error: Exception) -> str:
 
 
 def read_reply(body: bytes, *, count: int, k: int) -> list[Attempt]:
-    """For each of `count` queries its hits, at most `k`, or why it has none.
+    """Return for each of `count` queries its hits, at most `k`, or why it has none.
 
-    Understands both forms, documents without id or score (Search-R1's web search servers) and
-    documents that are texts (its reranking server). Raises RetrieverUnavailable for anything else.
+    Understands both forms, documents without id or score (Search-R1's web search servers) and documents
+    that are texts (its reranking server). Raises RetrieverUnavailable for anything else.
     """
     try:
         reply = _orjson().loads(body)
@@ -211,7 +211,8 @@ def read_reply(body: bytes, *, count: int, k: int) -> list[Attempt]:
 
 
 def _read_errors(reply: Mapping[str, Any], count: int) -> Iterator[tuple[int, Exception]]:
-    """Which queries have no hits, and why; other servers may mean other things by these fields."""
+    """Yield the queries without hits and their errors; other servers may use these fields for something
+    else."""
     errors, failed = reply.get("errors"), reply.get("failed")
     if not isinstance(errors, list) or len(errors) != count:
         return
@@ -223,7 +224,7 @@ def _read_errors(reply: Mapping[str, Any], count: int) -> Iterator[tuple[int, Ex
 
 
 def write_health(info: IndexInfo) -> bytes:
-    """The body of a healthy server's `/health`."""
+    """Write the body of a healthy server's `/health`."""
     index = {
         "kind": info.kind,
         "passages": info.passages,
@@ -232,12 +233,12 @@ def write_health(info: IndexInfo) -> bytes:
     }
     try:
         return _dumps({"status": "ok", "index": index})
-    except TypeError:  # a stranger's details, too deep or too large to be sent
+    except TypeError:  # a third-party retriever's details, too deep or too large to be serialised
         return _dumps({"status": "ok", "index": {**index, "details": {}}})
 
 
 def read_health(body: bytes) -> IndexInfo:
-    """Raises RetrieverUnavailable for anything else than such a body."""
+    """Read `/health`. Raises RetrieverUnavailable for any other body."""
     try:
         index = _orjson().loads(body)["index"]
         kind, passages, fingerprint = index["kind"], index["passages"], index["fingerprint"]
@@ -251,12 +252,12 @@ def read_health(body: bytes) -> IndexInfo:
 
 
 def write_error(message: str) -> bytes:
-    """The body of an error."""
+    """Write the body of an error."""
     return _dumps({"error": message})
 
 
 def read_error(body: bytes) -> str:
-    """The sentence in an error's body; FastAPI calls it "detail"."""
+    """Read the sentence in an error's body; FastAPI calls it "detail"."""
     try:
         content = _orjson().loads(body)
         return str(content.get("error") or content["detail"])[:_LONGEST_ERROR]

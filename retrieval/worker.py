@@ -1,4 +1,4 @@
-"""One thread that does one thing after the other."""
+"""One thread that runs one function after the other."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any, Final, TypeVar
 
 Result = TypeVar("Result")
 
-# Each holds on to the memory of its search.
+# Each keeps its search's memory.
 _MOST_LEFT_BEHIND: Final = 4
 
 
 class Worker:
-    """A daemon thread that lives as long as its owner, and is not waited for at exit.
+    """A daemon thread that lives as long as its owner; exit does not wait for it.
 
-    Searches stay on one thread: OpenMP keeps a pool of threads for each thread that ever called it.
+    All searches run on one thread, because OpenMP keeps a thread pool for each thread that ever called it.
     """
 
     def __init__(self, name: str) -> None:
@@ -32,16 +32,17 @@ class Worker:
         self._start()
 
     def submit(self, function: Callable[[], Result]) -> Future[Result]:
-        """Do this after what was submitted before; the future holds its result or exception."""
+        """Run this after everything submitted before; the future holds its result or exception."""
         future: Future[Result] = Future()
         self._work.put((future, function))
         return future
 
     def give_up(self, future: Future[Any]) -> None:
-        """Nobody waits for this any more: it is not begun, or another thread does what comes next.
+        """Abandon a future that nobody waits for: it is not started, or another thread takes over the
+        following work.
 
-        The thread that is busy with it ends when it is done. At most four are left behind like this; what
-        is submitted then waits until one of them ends.
+        The thread that is busy with it ends when it is done. At most four threads are left behind like
+        this; further work then waits until one of them ends.
         """
         if future.cancel():
             return
@@ -59,7 +60,8 @@ class Worker:
         self._thread.start()
 
     def _leave_behind(self) -> None:
-        """The thread that is busy with what was given up, if it is and there may be one more."""
+        """Leave the thread behind if it is busy with the abandoned future and there are not too many
+        yet."""
         hangs = self._given_up is not None and self._given_up is self._busy_with
         if hangs and self._left_behind < _MOST_LEFT_BEHIND:
             self._left_behind += 1
@@ -89,10 +91,10 @@ def _fulfil(future: Future[Any], function: Callable[[], Any]) -> None:
 
 
 def _awaitable(error: BaseException) -> BaseException:
-    """An error that whoever awaits the future is given.
+    """Return an error that whoever awaits the future gets to see.
 
-    asyncio passes no StopIteration on, takes a CancelledError for its own, and ends its loop for what is no
-    Exception, such as SystemExit: those who wait would never be told.
+    asyncio does not pass on StopIteration, takes a CancelledError for its own, and ends its loop for a
+    BaseException such as SystemExit: those who wait would never hear of it.
     """
     if isinstance(error, Exception) and not isinstance(error, StopIteration | CancelledError):
         return error

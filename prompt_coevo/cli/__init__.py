@@ -13,7 +13,7 @@ from prompt_coevo.errors import CoevoError
 
 app = typer.Typer(
     name="prompt-coevo",
-    help="Prompts that learn together with the policy, inside an existing RL trainer.",
+    help="Evolve prompts together with the policy, inside an existing RL trainer.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -61,13 +61,13 @@ def _removed(arguments: Sequence[str]) -> str | None:
 
 
 def main() -> None:
-    """Run the command line; a known error is one sentence and exit status 2."""
+    """Run the command line. Print a known error as one sentence and exit with status 2."""
     try:
         if (left := _removed(sys.argv[1:])) is not None:
             raise CoevoError(f"prompt-coevo {left} was removed: {removed.COMMANDS[left]}")
         app()
     except CoevoError as error:
-        # Late, for most commands need none of it. Servers and rewards are quoted: no key, no terminal code.
+        # Late: most commands need neither. Errors quote servers and rewards: hide keys and terminal codes.
         from prompt_coevo.redact import redact
         from prompt_coevo.visible import visible
 

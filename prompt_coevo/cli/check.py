@@ -1,4 +1,4 @@
-"""`prompt-coevo check`: what can be known of a run before it costs anything."""
+"""`prompt-coevo check`: look for problems in a run before it costs anything."""
 
 from __future__ import annotations
 
@@ -36,26 +36,30 @@ def check(
         [],
         "--set",
         metavar="NAME=VALUE",
-        help="A setting, such as stream.tau=0.1; may be repeated.",
+        help="A setting, such as stream.tau=0.1. Repeatable.",
     ),
-    data: Path | None = typer.Option(None, help="The training questions, one JSON object a line."),
-    prompt_column: str = typer.Option("prompt", help="The column of --data with the question."),
+    data: Path | None = typer.Option(
+        None, help="The training questions, one JSON object per line."
+    ),
+    prompt_column: str = typer.Option(
+        "prompt", help="The column of --data that holds the question."
+    ),
     epochs: float | None = typer.Option(None, min=0.0, help="Passes over the questions."),
-    steps: int | None = typer.Option(None, min=1, help="Weight updates of the whole run."),
-    rollouts: int = typer.Option(8, min=2, help="Rollouts per question (the host's setting)."),
-    tokenizer: str | None = typer.Option(None, help="The policy's tokenizer, a folder or a name."),
-    as_json: bool = typer.Option(False, "--json", help="The page as JSON."),
+    steps: int | None = typer.Option(None, min=1, help="Weight updates in the whole run."),
+    rollouts: int = typer.Option(8, min=2, help="Rollouts per question (the trainer's setting)."),
+    tokenizer: str | None = typer.Option(None, help="The policy's tokenizer: a folder or a name."),
+    as_json: bool = typer.Option(False, "--json", help="Print the page as JSON."),
 ) -> None:
-    """Look at settings, reflection model, questions and cost of a run before it begins.
+    """Check settings, reflection model, questions and cost of a run before it begins.
 
-    The reflection model is asked for one short reply, unless preflight.reflection is off. Nothing is
-    written. Exit status: 0 if there is no problem, 1 if there is one, 2 for a wrong command.
+    Asks the reflection model for one short reply, unless preflight.reflection is off. Writes nothing. Exit
+    status: 0 without problems, 1 with a problem, 2 for a wrong command.
     """
     if epochs is not None and not math.isfinite(epochs):
         raise SettingsError("--epochs must be a number")
     if data is None and (epochs is not None or steps is not None):
         raise SettingsError(
-            "--epochs and --steps say nothing without --data; give the questions, too"
+            "--epochs and --steps have no effect without --data; give the questions, too"
         )
     given: dict[str, Any] = {"preset": preset, "config_file": config_file}
     sources = {**_nested(values), **{k: v for k, v in given.items() if v is not None}}
@@ -73,8 +77,8 @@ def _page(
     length: tuple[float | None, int | None, int],
     prompt_column: str,
 ) -> Page:
-    """What keeps a run from being built is on the page as well."""
-    # Other commands begin sooner without the engine.
+    """Build the page of checks. An error that keeps the run from being built is a line on the page, too."""
+    # Imported late: the other commands start faster without the engine.
     from prompt_coevo.adapters.common.columns import index_columns, require_column
     from prompt_coevo.adapters.common.dry_run import Unsampled
     from prompt_coevo.engine.coevolution import Coevolution
@@ -114,7 +118,7 @@ def _with_prompt(row: Any, column: str) -> Any:
 
 
 def _nested(values: Sequence[str]) -> dict[str, Any]:
-    """`stream.tau=0.1` as a source of settings; what is no YAML is a text."""
+    """Parse `stream.tau=0.1` into a source of settings. A value that is not YAML is taken as a text."""
     from prompt_coevo.adapters.common.flags import put
 
     nested: dict[str, Any] = {}
@@ -163,7 +167,7 @@ def _encoder(name: str) -> Encode:
     try:
         tokenizer = AutoTokenizer.from_pretrained(name)
         encode(tokenizer, "a text")
-    except Exception as error:  # a name, a folder, a file, a network: each fails in its own way
+    except Exception as error:  # a name, a folder, a file or a network: each fails differently
         told = f"{type(error).__name__}: {in_a_line(error, 300)}"
         raise SettingsError(f"--tokenizer {name} cannot be loaded: {told}") from None
     return lambda prompt: encode_prompt(tokenizer, prompt)

@@ -1,4 +1,4 @@
-"""`prompt-coevo demo`: GRPO and the stream side by side on the small world."""
+"""`prompt-coevo demo`: GRPO and the stream side by side in the small world."""
 
 from __future__ import annotations
 
@@ -19,41 +19,42 @@ from prompt_coevo.demo.unnamed.arms import MINUTES, runs_in_memory
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.extras import require
 
-_ARMS_HELP = (
-    f"With commas between them. Known: {', '.join(ARMS)}; with --real {', '.join(UNNAMED_ARMS)}."
-)
+_ARMS_HELP = f"Comma-separated. Known: {', '.join(ARMS)}; with --real {', '.join(UNNAMED_ARMS)}."
 
 
 def demo(
-    quick: bool = typer.Option(False, "--quick", help="Half of the usual rollouts."),
+    quick: bool = typer.Option(False, "--quick", help="Use half of the usual rollouts."),
     real: bool = typer.Option(
         False,
         "--real",
-        help="A real language model, SmolLM2-135M-Instruct, on questions that do not say what to do: "
-        f"{MINUTES} minutes of a core a run.",
+        help="Train a real language model, SmolLM2-135M-Instruct, on questions that do not say what to do: "
+        f"{MINUTES} CPU core minutes per run.",
     ),
     model: Path | None = typer.Option(
-        None, help="With --real: the folder of another model; SmolLM2 is made from a wheel on PyPI."
+        None,
+        help="With --real: the folder of another model. By default SmolLM2, made from a wheel on PyPI.",
     ),
     budget: int | None = typer.Option(
-        None, min=192, help="Rollouts of every run, a search's included; 24 576, with --real 2 816."
+        None,
+        min=192,
+        help="Rollouts per run, including those of searches. By default 24 576, with --real 2 816.",
     ),
-    seeds: int = typer.Option(1, min=1, help="How many seeds: 0, 1, ..."),
+    seeds: int = typer.Option(1, min=1, help="Number of seeds: 0, 1, ..."),
     arms: str = typer.Option("grpo,stream", help=_ARMS_HELP),
     reflection_lm: str | None = typer.Option(
-        None, metavar="MODEL", help="A litellm model in place of the built-in teacher."
+        None, metavar="MODEL", help="A litellm model to replace the built-in teacher."
     ),
     api_base: str | None = typer.Option(None, help="Base URL of an OpenAI-compatible server."),
-    out: Path | None = typer.Option(None, help="Folder to write to; new or empty."),
+    out: Path | None = typer.Option(None, help="Output folder, new or empty."),
     workers: int | None = typer.Option(
-        None, min=1, help="Runs at once; one per core by default, as far as the memory goes."
+        None, min=1, help="Concurrent runs. By default one per core, as far as memory allows."
     ),
 ) -> None:
     """Train GRPO and the stream side by side under TRL's GRPOTrainer.
 
-    Every arm has the same number of rollouts, those of a search included. Prints a table, two of the
-    evolved templates. The folder gets the same as table.txt, all numbers as results.json, a picture and
-    the journal (coevo/events.jsonl) of every run.
+    Every arm has the same number of rollouts, including those of its search. Prints a table and two of the
+    evolved templates. Writes into the folder: what it prints as table.txt, all numbers as results.json, a
+    picture, and the journal of every run (coevo/events.jsonl).
     """
     if quick and budget:
         raise SettingsError("--quick and --budget contradict each other; give one of them")
@@ -76,7 +77,7 @@ def demo(
         at_once = runs_in_memory(at_once)
     folder = new_folder(out, "demo")
     base = model or (_made() if real else None)
-    # Late: the other commands start without the demo's world and all that it needs.
+    # Imported late: the other commands start without the demo's world and its dependencies.
     from rich.console import Console
 
     from prompt_coevo.demo.job import Job
@@ -101,10 +102,10 @@ def demo(
         for seed in range(seeds)
         for name, spec in chosen.items()
     ]
-    said = "evaluation is without any template"
+    said = "evaluation uses no template"
     if real and model is None:
         minutes = MINUTES * jobs[0].budget / usual * math.ceil(len(jobs) / at_once)
-        said += f"; {at_once} at once, about {minutes:.0f} minutes where each has a core of its own"
+        said += f"; {at_once} at once, about {minutes:.0f} minutes if each has its own core"
     console.print(f"{len(jobs)} runs of {jobs[0].budget} rollouts on CPU; {said}.")
     module = "prompt_coevo.demo.unnamed.train" if real else "prompt_coevo.demo.train"
     results = run_all(jobs, at_once, console, module)
@@ -120,7 +121,7 @@ def demo(
 
 
 def _check(chosen: Mapping[str, Arm], reflection: Mapping[str, str] | None, real: bool) -> None:
-    """Make the settings of every arm once, so that a bad option shows at once."""
+    """Build the settings of every arm once, so that a bad option fails early."""
     from prompt_coevo.demo.job import settings_of
     from prompt_coevo.demo.world import World
     from prompt_coevo.settings import Settings
@@ -133,14 +134,14 @@ def _check(chosen: Mapping[str, Arm], reflection: Mapping[str, str] | None, real
 
 
 def _made() -> Path:
-    """Find the folder of SmolLM2, or make it."""
+    """Return the folder of SmolLM2; make it if needed."""
     from prompt_coevo.demo.smollm2 import smollm2_folder
 
     return smollm2_folder()
 
 
 def _reflection(model: str | None, api_base: str | None) -> dict[str, str] | None:
-    """The settings of a model in the teacher's place; None leaves it there."""
+    """Return the settings of the model that replaces the teacher, or None to keep the teacher."""
     if model is not None and not model.strip():
         raise SettingsError(
             "--reflection-lm is empty; give the name of a litellm model, or leave it out"

@@ -1,4 +1,4 @@
-"""How commands write: plain where colour or width are not to be had, and into a new folder."""
+"""Output of the commands: plain text where a terminal has no colours, and files in a new folder."""
 
 from __future__ import annotations
 
@@ -15,51 +15,51 @@ from prompt_coevo import files
 from prompt_coevo.errors import CoevoError, SettingsError
 
 RUN: Final = typer.Argument(
-    metavar="RUN", help="The output folder of a run, or its subfolder coevo.", show_default=False
+    metavar="RUN", help="A run's output folder, or its subfolder coevo.", show_default=False
 )
 
 
 def coloured() -> bool:
-    """Whether the output is a terminal that may have colours (https://no-color.org)."""
+    """Return True if the output is a terminal that may have colours (https://no-color.org)."""
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM", "") in ("", "dumb")
     return sys.stdout.isatty() and not plain
 
 
 def styled(text: str, **style: str | bool) -> str:
-    """With colours if there are any."""
+    """Style a text if the output may have colours."""
     return typer.style(text, **style) if coloured() else text  # type: ignore[arg-type]
 
 
 def show(lines: Iterable[str]) -> None:
-    """Write lines; what the output's encoding lacks becomes a question mark."""
+    """Print lines. A character that the output's encoding lacks becomes a question mark."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     for line in lines:
         typer.echo(line.encode(encoding, "replace").decode(encoding))
 
 
 def tell_damage(damaged: int, lost: int) -> None:
-    """One sentence on the error output if the journal is not whole."""
+    """Print a note to stderr if the journal is incomplete."""
     told = []
     if damaged:
         told.append(f"{damaged} line{'' if damaged == 1 else 's'} of the journal cannot be read")
     if lost:
         told.append(f"{lost} event{' was' if lost == 1 else 's were'} never written")
     if told:
-        typer.echo(f"note: {', and '.join(told)}; this is what is left", err=True)
+        typer.echo(f"note: {', and '.join(told)}; the rest is shown", err=True)
 
 
 def read_lines(path: Path, flag: str) -> list[str]:
     """Read the lines of a UTF-8 file. Raises SettingsError, which names the option."""
     try:
-        return path.read_text("utf-8-sig").split("\n")  # no splitlines: a line may hold U+2028
+        return path.read_text("utf-8-sig").split("\n")  # not splitlines: a line may hold U+2028
     except UnicodeDecodeError:
-        raise SettingsError(f"{flag} {path} is not UTF-8; write it so") from None
+        raise SettingsError(f"{flag} {path} is not UTF-8; convert it") from None
     except OSError as error:
         raise SettingsError(f"{flag} {path} cannot be read: {error.strerror}") from None
 
 
 def write_file(path: Path, text: str) -> None:
-    """Write a file whole or not at all. Raises CoevoError."""
+    """Write a file completely or not at all. Raises CoevoError."""
     try:
         files.replace(path, text.encode("utf-8", "replace"), sync=False)
     except OSError as error:
@@ -69,7 +69,7 @@ def write_file(path: Path, text: str) -> None:
 
 
 def new_folder(out: Path | None, name: str) -> Path:
-    """The folder to write to, made and empty; by default one of this name and time below runs/.
+    """Create an empty folder for output and return it; by default runs/ plus this name and the time.
 
     Raises SettingsError.
     """

@@ -1,4 +1,4 @@
-"""`prompt-coevo plugins`: what a run finds here, where it comes from, and which hooks it has."""
+"""`prompt-coevo plugins`: the components and plugins found here, their origin and their hooks."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from prompt_coevo.registry import DISABLE_PLUGINS_VARIABLE
 from prompt_coevo.visible import in_a_line
 
 
-def plugins(as_json: bool = typer.Option(False, "--json", help="As JSON.")) -> None:
+def plugins(as_json: bool = typer.Option(False, "--json", help="Print JSON.")) -> None:
     """List the components that settings can name, and the installed plugins with their hooks.
 
-    A plugin that cannot be loaded is told with its reason, and the exit status is 2.
+    A plugin that cannot be loaded is listed with the reason; the exit status is then 2.
 
     Examples: prompt-coevo plugins; PROMPT_COEVO_DISABLE_PLUGINS=all prompt-coevo plugins
     """
@@ -66,5 +66,5 @@ def _lines(installed: list[dict[str, Any]], components: list[dict[str, str]]) ->
             kind = one["kind"]
             lines.append(f"  {kind}")
         lines.append(f"    {in_a_line(one['name']):{width}}  {in_a_line(one['from'])}")
-    lines.append(f"{DISABLE_PLUGINS_VARIABLE} switches plugins off: some by their names, or all.")
+    lines.append(f"{DISABLE_PLUGINS_VARIABLE} switches plugins off: the named ones, or all.")
     return lines

@@ -1,4 +1,4 @@
-"""`prompt-coevo report`: a run as one HTML file, or live on this machine."""
+"""`prompt-coevo report`: a run as one HTML file, or served live on this machine."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ _PORT = 8371
 def report(
     run: Path = RUN,
     out: Path | None = typer.Option(
-        None, help="The file to write; report.html in the run's folder by default."
+        None, help="The file to write. By default report.html in the run's folder."
     ),
     serve: bool = typer.Option(
-        False, "--serve", help="Serve it to this machine, always up to date."
+        False, "--serve", help="Serve the report to this machine and keep it up to date."
     ),
     as_json: bool = typer.Option(
-        False, "--json", help="Print the verdict with its numbers in place of the page."
+        False, "--json", help="Print the verdict with its numbers instead of writing the page."
     ),
     port: int | None = typer.Option(
-        None, min=0, max=65535, help=f"With --serve: {_PORT} by default, 0 for a free one."
+        None, min=0, max=65535, help=f"With --serve. By default {_PORT}; 0 picks a free one."
     ),
 ) -> None:
-    """Write what came of a run as one HTML file, which needs no network and no server.
+    """Write a report of a run as one HTML file, which needs no network and no server.
 
-    The verdict, curves, weights, the lineage with the fate of every candidate, trials question by
-    question, which template covers which question, and what every call cost.
+    It shows the verdict, curves, weights, the lineage and fate of every candidate, trials question by
+    question, which template covers which question, and the cost of every call.
+
     Needs: pip install 'prompt-coevo[report]'.
 
     Examples: prompt-coevo report out/run1; prompt-coevo report out/run1 --serve
@@ -61,7 +62,7 @@ def report(
 
 
 def ending_of(run: Run) -> dict[str, Any]:
-    """Return what a run said at its end, and what its calls cost, as JSON values."""
+    """Return a run's final results and the cost of its calls, as JSON values."""
     said = run.ending
     return {
         "ended": run.ended,

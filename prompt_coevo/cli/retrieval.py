@@ -1,4 +1,4 @@
-"""`prompt-coevo retrieval`: indexes of passages, built, searched and checked."""
+"""`prompt-coevo retrieval`: build, search and check indexes of passages."""
 
 from __future__ import annotations
 
@@ -22,37 +22,39 @@ app = typer.Typer(help="Indexes of passages for search agents.", no_args_is_help
 
 _HIT = ("id", "contents", "score", "rank", "fields")
 _INDEX = typer.Argument(help="The folder of the index.")
-_CORPUS = typer.Option(None, help="Where the corpus is now, if it was moved without the index.")
+_CORPUS = typer.Option(None, help="The corpus' new place, if it was moved without the index.")
 
 
 @app.command()
 def build(
     corpus: Path = typer.Argument(help='JSON lines, each {"id": "...", "contents": "..."}.'),
-    out: Path = typer.Option(help="The folder to build in."),
+    out: Path = typer.Option(help="The folder to build the index in."),
     kind: str = typer.Option("bm25", help="bm25, dense, or hybrid for both."),
-    encoder: str = typer.Option("e5", help="For dense: a preset's name, or any checkpoint."),
-    index: str = typer.Option("auto", help="For dense: auto, or faiss' name of a type."),
+    encoder: str = typer.Option("e5", help="For dense: a preset or any checkpoint."),
+    index: str = typer.Option("auto", help="For dense: auto, or an index type as faiss names it."),
     faiss: Path | None = typer.Option(
         None,
-        help="A faiss index of this corpus, to use as it is, or with --index to make that type of.",
+        help="A faiss index of this corpus: used as it is, or converted to the type given by --index.",
     ),
     analyzer: str | None = typer.Option(
         None,
-        help="For words: english (default), lucene, unicode, snowball, simple, or module:attribute.",
+        help="For bm25: english (default), lucene, unicode, snowball, simple, or module:attribute.",
     ),
     analyzer_option: list[str] = typer.Option(
-        [], help="NAME=VALUE for the analyzer, such as stop_words=false, language=german."
+        [],
+        help="NAME=VALUE for the analyzer, such as stop_words=false or language=german. Repeatable.",
     ),
-    shards: int = typer.Option(1, min=1, help="Cut the corpus into so many ranges of rows."),
+    shards: int = typer.Option(1, min=1, help="Split the corpus into this many ranges of rows."),
     devices: str = typer.Option(
-        "", help="What embeds, as cuda:0,cuda:1; without it all GPUs that torch sees, or the CPU."
+        "",
+        help="Devices that embed, such as cuda:0,cuda:1. By default all of torch's GPUs, else the CPU.",
     ),
-    force: bool = typer.Option(False, "--force", help="Replace an index that is there."),
+    force: bool = typer.Option(False, "--force", help="Replace an existing index."),
     dry_run: bool = typer.Option(
-        False, "--dry-run", help="Only say what memory and disk it would take."
+        False, "--dry-run", help="Only estimate the memory and disk needed."
     ),
 ) -> None:
-    """Build an index. After an interruption the same command goes on."""
+    """Build an index. After an interruption, run the same command again to continue."""
     from prompt_coevo.retrieval.index.build import Request, foresee
     from prompt_coevo.retrieval.index.build import build as build_index
 
@@ -81,10 +83,10 @@ def build(
 @app.command()
 def search(
     folder: Path = _INDEX,
-    queries: list[str] = typer.Argument(metavar="QUERY...", help="What to look for."),
-    k: int = typer.Option(3, "-k", help="How many passages for each query."),
+    queries: list[str] = typer.Argument(metavar="QUERY...", help="The texts to search for."),
+    k: int = typer.Option(3, "-k", help="Passages per query."),
     corpus: Path | None = _CORPUS,
-    as_json: bool = typer.Option(False, "--json", help="One JSON object for each query."),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object per query."),
 ) -> None:
     """Show the best passages for each query."""
     from prompt_coevo.retrieval.index.open import open_index
@@ -103,7 +105,7 @@ def search(
 
 @app.command()
 def info(folder: Path = _INDEX) -> None:
-    """Show what an index consists of, as JSON; damage that is quick to see is found."""
+    """Describe an index as JSON and check it for damage that is quick to find."""
     from prompt_coevo.retrieval.index.open import describe
 
     typer.echo(json.dumps(asdict(describe(folder)), indent=2))
@@ -111,7 +113,7 @@ def info(folder: Path = _INDEX) -> None:
 
 @app.command()
 def verify(folder: Path = _INDEX, corpus: Path | None = _CORPUS) -> None:
-    """Compare every byte of an index and its corpus with what was built; exit status 1 if one differs."""
+    """Compare every byte of an index and its corpus with what was built. Exit status 1 if any differs."""
     from prompt_coevo.retrieval.errors import IndexFileError
     from prompt_coevo.retrieval.index import manifest
 
@@ -130,8 +132,8 @@ app.command("bench")(retrieval_serve.bench)
 
 @contextmanager
 def _stages() -> Iterator[Callable[[str], Callable[[int, int], None]]]:
-    """Show progress bars on a terminal. Gives a function from a stage's name to one that is told how
-    much of how much is done."""
+    """Show progress bars on a terminal. Yields a function from a stage's name to one that reports (done,
+    total)."""
     from rich.console import Console
     from rich.progress import Progress, TimeElapsedColumn
 
@@ -156,7 +158,7 @@ def _tell(planned: Plan) -> None:
         typer.echo(visible(line))
     if not planned.fits_memory:
         typer.echo(
-            "warning: that is more memory than is free: the build will be slow or killed; choose a "
+            "warning: this exceeds the free memory: the build will be slow or killed; choose a "
             "smaller type with --index, or --shards",
             err=True,
         )
@@ -165,7 +167,7 @@ def _tell(planned: Plan) -> None:
 def _as_json(query: str, hits: Sequence[Hit]) -> str:
     found = [{name: getattr(hit, name) for name in _HIT} for hit in hits]
     text = json.dumps({"query": query, "hits": found})
-    # Fields of a corpus may be NaN, which Python reads and writes and JSON does not know.
+    # Corpus fields may be NaN, which Python reads and writes but JSON does not allow.
     return json.dumps(json.loads(text, parse_constant=lambda name: None))
 
 

@@ -1,4 +1,4 @@
-"""`prompt-coevo retrieval serve` and `bench`: the retrieval server, and how fast one is."""
+"""`prompt-coevo retrieval serve` and `bench`: run a retrieval server, and measure one."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from prompt_coevo.retrieval.client.bench import Load
     from prompt_coevo.retrieval.retriever import Retriever
 
-_PER_CALL = 256  # what Search-R1's client sends
+_PER_CALL = 256  # the batch size of Search-R1's client
 
 _WORDS = "river king song war city film star church team island train novel queen bridge law"
 
 _TOKEN_HELP = (
-    "What a client must send; better in the environment variable PROMPT_COEVO_RETRIEVAL_TOKEN, "
-    "since every user of the machine sees a command's arguments."
+    "The token that clients must send. Prefer the environment variable PROMPT_COEVO_RETRIEVAL_TOKEN, "
+    "because every user of the machine can see a command's arguments."
 )
 
 
@@ -34,64 +34,69 @@ def serve(
     ),
     retriever: str | None = typer.Option(
         None,
-        help="In place of the folder: a retriever's name, or module:attribute of what makes one.",
+        help="Instead of a folder: a retriever's name, or module:attribute of a function that makes one.",
     ),
-    option: list[str] = typer.Option([], help="NAME=VALUE: what the retriever is made with."),
+    option: list[str] = typer.Option(
+        [], help="NAME=VALUE: an argument of the retriever. Repeatable."
+    ),
     corpus: Path | None = typer.Option(
-        None, help="Where the corpus is now, if it was moved without the index."
+        None, help="The corpus' new place, if it was moved without the index."
     ),
     verify: bool = typer.Option(
-        False, "--verify", help="Before serving a folder, compare every byte with what was built."
+        False,
+        "--verify",
+        help="Compare every byte of the folder with what was built before serving it.",
     ),
     gpus: str = typer.Option(
-        "auto", help="Search vectors on as few GPUs as hold them (auto), on all, or on none."
+        "auto", help="Hold the vectors on as few GPUs as possible (auto), on all, or on none."
     ),
     host: str = typer.Option(
-        "127.0.0.1", help="The address to listen on; others than loopback let others search."
+        "127.0.0.1", help="The address to listen on. Beyond loopback, other machines can search."
     ),
-    port: int = typer.Option(8000, help="0: any free one."),
-    topk: int = typer.Option(3, help="Passages per query for clients that do not say."),
-    max_batch: int = typer.Option(256, help="Queries in one search."),
+    port: int = typer.Option(8000, help="0 picks a free one."),
+    topk: int = typer.Option(3, help="Passages per query if the client names no number."),
+    max_batch: int = typer.Option(256, help="Most queries in one search."),
     threads: int | None = typer.Option(
         None,
         min=1,
-        help="Threads of one search; by default OMP_NUM_THREADS, else all cores given to it.",
+        help="Threads per search. By default OMP_NUM_THREADS, else all cores of the process.",
     ),
-    queue: int = typer.Option(65_536, help="Queries that may wait; more are answered by 503."),
+    queue: int = typer.Option(65_536, help="Most waiting queries; more get 503."),
     deadline: float = typer.Option(
-        30.0, help="Seconds for each --max-batch queries of a request; then it is answered by 504."
+        30.0, help="Seconds per --max-batch queries of a request; after that it gets 504."
     ),
     max_search: float = typer.Option(
         120.0,
-        help="Seconds after which a search counts as one that hangs, and the next one begins.",
+        help="Seconds after which a search counts as hung and the next one begins.",
     ),
     read_timeout: float = typer.Option(
-        10.0, help="Seconds for a client to send the body of its request."
+        10.0, help="Seconds that a client may take to send a request's body."
     ),
     max_body_mb: int = typer.Option(16, help="Largest request in MiB; larger ones get 413."),
-    max_connections: int = typer.Option(4096, help="Clients connected at once; more get 503."),
-    max_k: int = typer.Option(100, help="Most passages per query; more is answered by 422."),
+    max_connections: int = typer.Option(4096, help="Most connected clients; more get 503."),
+    max_k: int = typer.Option(100, help="Most passages per query; a request for more gets 422."),
     max_query_chars: int = typer.Option(
-        10_000, help="Characters in a query; a longer one is cut at the end of a word."
+        10_000, help="Most characters in a query; a longer one is cut at the end of a word."
     ),
     max_queries: int = typer.Option(16_384, help="Most queries in one request; more get 422."),
     token: str | None = typer.Option(None, help=_TOKEN_HELP),
     allow_host: list[str] = typer.Option(
         [],
-        help="A name by which the server may be asked. On loopback only those of this machine are; "
-        "elsewhere all, unless one is given here.",
+        help="A host name that requests may use. Repeatable. By default this machine's names on loopback, "
+        "any name elsewhere.",
     ),
     allow_origin: list[str] = typer.Option(
-        [], help="Pages that may ask from a browser, as https://example.org."
+        [],
+        help="An origin that may send requests from a browser, such as https://example.org. Repeatable.",
     ),
 ) -> None:
     """Serve an index or another retriever over HTTP, as Search-R1's server does: POST /retrieve.
 
-    GET /health tells what is searched (503 until the first search worked), GET /metrics is for
+    GET /health describes what is searched (503 until the first search succeeds); GET /metrics is for
     Prometheus.
     """
-    # Threads that wait for work sleep instead of spinning: the machine usually trains as well. It is read
-    # when torch and faiss are loaded.
+    # Let idle threads sleep instead of spin: the machine usually trains as well. torch and faiss read this
+    # when they are loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     if threads is not None:
         os.environ["OMP_NUM_THREADS"] = str(threads)
@@ -130,33 +135,35 @@ def serve(
 def bench(
     url: str = typer.Argument(help="The address of a retrieval server."),
     clients: int = typer.Option(
-        64, min=0, help="Clients that send one query at a time; 0: leave this out."
+        64, min=0, help="Clients that send one query per call; 0 skips this measurement."
     ),
     batch_clients: int = typer.Option(
-        4, min=0, help="Clients that send many at a time, as Search-R1's; 0: leave this out."
+        4,
+        min=0,
+        help="Clients that send many queries per call, like Search-R1's; 0 skips this measurement.",
     ),
     per_call: int | None = typer.Option(
-        None, min=2, help="How many these send at a time, 256 by default."
+        None, min=2, help="Queries per call of --batch-clients. By default 256."
     ),
-    seconds: float = typer.Option(10.0, min=0.1, help="How long, for each of the two."),
+    seconds: float = typer.Option(10.0, min=0.1, help="Duration of each of the two measurements."),
     queries: Path | None = typer.Option(
         None,
-        help="A file with one query per line; without it, queries are made up of common words.",
+        help="A file with one query per line. By default, queries made of common words.",
     ),
     topk: int = typer.Option(3, min=1, help="Passages per query."),
     token: str | None = typer.Option(None, help=_TOKEN_HELP),
 ) -> None:
-    """Measure how many queries a second a retrieval server answers, how fast, and at what CPU time.
+    """Measure throughput, latency and CPU time of a retrieval server.
 
-    Twice: with clients that send one query at a time, then with some that send many in a call.
-    Understands every server that speaks Search-R1's format. The CPU time is what the server's /metrics
-    says; other servers do not say it. On one machine the clients take their share of the cores, so only
-    the CPU time compares servers.
+    Runs twice: with clients that send one query per call, then with clients that send many. Works with
+    every server that speaks Search-R1's format. CPU time is read from the server's /metrics, which other
+    servers lack. Clients on the same machine take their share of the cores; then only the CPU time compares
+    servers.
     """
     from prompt_coevo.retrieval.client.bench import measure_load
 
     if not clients and not batch_clients:
-        raise SettingsError("--clients and --batch-clients are both 0; somebody has to ask")
+        raise SettingsError("--clients and --batch-clients are both 0; set one of them above 0")
     if per_call is not None and not batch_clients:
         raise SettingsError("--per-call has no effect with --batch-clients 0")
     texts = _read_queries(queries) if queries else _made_up_queries(2000)
@@ -183,7 +190,7 @@ def _show_load(load: Load) -> None:
     a_call = "one query a call" if load.per_call == 1 else f"{load.per_call} queries a call"
     typer.echo(f"{load.clients} {plural}, {a_call}: {load.queries_per_s:.1f} queries per second")
     if load.server_cpu_s is None or load.queries_per_cpu_s is None:
-        typer.echo("  CPU time of the server: not known, its /metrics does not say it")
+        typer.echo("  CPU time of the server: unknown, its /metrics does not report it")
     else:
         typer.echo(
             f"  CPU time of the server {load.server_cpu_s:.2f} s in {load.seconds:.1f} s: "
@@ -198,7 +205,7 @@ def _show_load(load: Load) -> None:
 
 
 def read_options(given: list[str], flag: str = "--option") -> dict[str, Any]:
-    """Of NAME=VALUE; the value is read as JSON where it is some, and else is a text."""
+    """Parse NAME=VALUE pairs. A value that is valid JSON is read as JSON, any other as a text."""
     options: dict[str, Any] = {}
     for one in given:
         name, equals, value = one.partition("=")
@@ -224,9 +231,7 @@ def _open(
     from prompt_coevo.retrieval.named import open_retriever
 
     if (directory is None) == (retriever is None):
-        raise SettingsError(
-            "name what is to be served: either the folder of an index or --retriever NAME"
-        )
+        raise SettingsError("say what to serve: either the folder of an index or --retriever NAME")
     if retriever is not None:
         folder_only = (
             ("--corpus", corpus is not None),

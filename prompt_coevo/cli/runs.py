@@ -1,4 +1,4 @@
-"""`prompt-coevo explain`, `diff`, `best` and `tail`: questions to a run's files."""
+"""`prompt-coevo explain`, `diff`, `best`, `export` and `tail`: inspect a run's files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from prompt_coevo.report.run import Run
 from prompt_coevo.visible import in_a_line, visible
 
 _ID: Final = typer.Argument(
-    metavar="ID", help="A candidate's id, or its beginning.", show_default=False
+    metavar="ID", help="A candidate's id, or the start of one.", show_default=False
 )
 _MARKS: Final[dict[Manner, tuple[str, str, str]]] = {
     "same": ("", "", ""),
@@ -29,10 +29,10 @@ _MARKS: Final[dict[Manner, tuple[str, str, str]]] = {
 
 
 def explain(run: Path = RUN, candidate: str = _ID) -> None:
-    """Say why a candidate is, or is not, in use.
+    """Explain why a candidate is, or is not, in use.
 
-    What its proposer was shown, what the model wrote, what the gates and the trial said, question by
-    question, where it is used, and what it cost.
+    Shows what its proposer was shown, what the model wrote, what the gates and the trial said question by
+    question, where the candidate is used, and what it cost.
 
     Example: prompt-coevo explain out/run1 5c3be911
     """
@@ -41,7 +41,7 @@ def explain(run: Path = RUN, candidate: str = _ID) -> None:
 
 
 def diff(run: Path = RUN, first: str = _ID, second: str = _ID) -> None:
-    """Show what the second candidate's text has otherwise than the first's, word by word.
+    """Show word by word how the second candidate's text differs from the first's.
 
     Example: prompt-coevo diff out/run1 5c3be911 a76fb283
     """
@@ -57,7 +57,7 @@ def diff(run: Path = RUN, first: str = _ID, second: str = _ID) -> None:
 
 
 def best(run: Path = RUN) -> None:
-    """Show the best instruction, and the templates in use by how many questions they solve.
+    """Show the best instruction, and the templates in use ordered by how many questions they solve.
 
     Example: prompt-coevo best out/run1
     """
@@ -66,7 +66,7 @@ def best(run: Path = RUN) -> None:
 
 def export(
     run: Path = RUN,
-    out: Path | None = typer.Option(None, help="The file to write; the terminal by default."),
+    out: Path | None = typer.Option(None, help="The file to write. By default the terminal."),
 ) -> None:
     """Write the best instruction, and the templates in use with their evidence, as JSON.
 
@@ -82,10 +82,14 @@ def export(
 
 def tail(
     run: Path = RUN,
-    lines: int = typer.Option(20, "--lines", "-n", min=0, help="Events to begin with."),
-    follow: bool = typer.Option(True, help="Go on until the run ends, or Ctrl-C."),
+    lines: int = typer.Option(
+        20, "--lines", "-n", min=0, help="Number of latest events to show first."
+    ),
+    follow: bool = typer.Option(
+        True, help="Keep showing new events until the run ends, or Ctrl-C."
+    ),
 ) -> None:
-    """Show a run's latest events, and further ones as they come.
+    """Show a run's latest events, then new ones as they come.
 
     Examples: prompt-coevo tail out/run1; prompt-coevo tail out/run1 --no-follow | grep refused
     """

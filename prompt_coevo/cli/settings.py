@@ -1,4 +1,4 @@
-"""`prompt-coevo settings` and `presets`: what a run would use, and roughly what it would cost."""
+"""`prompt-coevo settings` and `presets`: the values that a run would use, and roughly its cost."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import typer
 
 from prompt_coevo.settings.presets import preset_names, preset_text
 
-presets = typer.Typer(help="Named sets of values.", no_args_is_help=True)
+presets = typer.Typer(help="Named sets of settings.", no_args_is_help=True)
 
 
 def show(
     preset: str | None = typer.Option(None, help="A preset."),
     config_file: Path | None = typer.Option(None, "--config", help="A YAML or TOML file."),
     questions: int | None = typer.Option(None, min=1, help="Training questions per epoch."),
-    group_size: int = typer.Option(8, min=2, help="Rollouts per question (the host's setting)."),
-    table: bool = typer.Option(False, "--table", help="All settings as a Markdown table."),
+    group_size: int = typer.Option(8, min=2, help="Rollouts per question (the trainer's setting)."),
+    table: bool = typer.Option(False, "--table", help="Print all settings as a Markdown table."),
 ) -> None:
     """Resolve the settings from all sources and show them as JSON.
 
-    With --questions also an estimate of rollouts and reflection calls, as `check` gives it.
+    With --questions, also estimate rollouts and reflection calls, as `check` does.
     """
-    # Late: the other commands start without the settings.
+    # Imported late: the other commands start without the settings.
     from prompt_coevo.preflight.forecast import forecast
     from prompt_coevo.preflight.page import Page
     from prompt_coevo.settings import Settings

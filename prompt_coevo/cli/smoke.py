@@ -1,4 +1,4 @@
-"""`prompt-coevo smoke`: short real trainings of one adapter on this machine's GPU."""
+"""`prompt-coevo smoke`: short real trainings with one adapter on this machine's GPU."""
 
 from __future__ import annotations
 
@@ -31,25 +31,23 @@ _COLOURS: Final = {"works": "green", "failed": "red", "not there": "yellow"}
 
 
 def smoke(
-    adapter: str = typer.Argument(
-        help=f"Which trainer: {', '.join(_ADAPTERS)}.", show_default=False
-    ),
+    adapter: str = typer.Argument(help=f"The trainer: {', '.join(_ADAPTERS)}.", show_default=False),
     only: str | None = typer.Option(
-        None, metavar="NAMES", help="These variants alone, with commas between them; default: all."
+        None, metavar="NAMES", help="Run only these variants, comma-separated. By default all."
     ),
     cpu: bool = typer.Option(
-        False, "--cpu", help="Without a GPU, what can run so: TRL's variants without vLLM."
+        False, "--cpu", help="Run only the variants that work on a CPU: TRL's without vLLM."
     ),
     limit: float = typer.Option(
-        300.0, min=1.0, metavar="SECONDS", help="That one variant may take; then it is ended."
+        300.0, min=1.0, metavar="SECONDS", help="Time limit per variant; a longer one is stopped."
     ),
-    out: Path | None = typer.Option(None, help="Folder to write to; new or empty."),
+    out: Path | None = typer.Option(None, help="Output folder, new or empty."),
 ) -> None:
-    """Train a tiny policy with every variant of one adapter, each in a process of its own.
+    """Train a tiny policy with every variant of one adapter, each in its own process.
 
-    Policy, questions and reflection model come with the package: no network is needed. A variant is
-    said to work, to have failed (with its log) or not to be there (with what to install). The table is
-    written as smoke.md, too. Exit status: 0 if all that could run works, 1 if not, 2 if nothing can.
+    The package brings policy, questions and reflection model: no network is needed. The result of a variant
+    is "works", "failed" (with its log) or "not there" (with what to install). The table is also written to
+    smoke.md. Exit status: 0 if every variant that could run works, 1 if one failed, 2 if none can run.
     """
     chosen = _adapter(adapter)
     variants = _variants(chosen, only)
@@ -58,7 +56,7 @@ def smoke(
             f"none of these variants of {chosen.title} runs without a GPU; leave --cpu out, on a machine "
             "that has one"
         )
-    # Late: the other commands start without all this.
+    # Imported late: the other commands start without all this.
     from prompt_coevo.smoke.running import missing, run_all
     from prompt_coevo.smoke.table import markdown
 
@@ -101,19 +99,19 @@ def _variants(adapter: Adapter, only: str | None) -> list[Variant]:
 
 
 def _gpu() -> tuple[str, str]:
-    """What `CUDA_VISIBLE_DEVICES` calls the first one, and the words that name it."""
-    # In a process of its own, for whoever asks CUDA for names holds memory of the GPU until it ends.
+    """Return the first GPU: its name in `CUDA_VISIBLE_DEVICES`, and words that describe it."""
+    # Asked in another process, because a process that asks CUDA for names holds GPU memory until it ends.
     asked = subprocess.run(
         [sys.executable, "-P", "-c", _NAMES], capture_output=True, text=True, check=False
     )
     if asked.returncode:
         last = in_a_line(asked.stderr.strip().rpartition("\n")[2], 300)
-        raise CoevoError(f"PyTorch cannot be asked for GPUs: {last}; mend its installation")
+        raise CoevoError(f"PyTorch cannot list the GPUs: {last}; repair its installation")
     names = json.loads(asked.stdout.strip().rpartition("\n")[2])
     if not names:
         raise CoevoError(
-            "PyTorch finds no GPU on this machine; run this on one that has one, or what a CPU can, with "
-            "--cpu"
+            "PyTorch finds no GPU on this machine; run this on one that has a GPU, or add --cpu for the "
+            "variants that a CPU can run"
         )
     given = os.environ.get("CUDA_VISIBLE_DEVICES") or "0"
     return given.split(",")[0], f"On one {in_a_line(names[0], 100)}"

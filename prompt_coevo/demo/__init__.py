@@ -1,1 +1,1 @@
-"""A small world in which the papers' mechanisms have consequences, and a policy to train in it."""
+"""A small world in which the papers' mechanisms matter, and a policy to train in it."""

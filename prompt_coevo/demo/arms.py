@@ -1,5 +1,5 @@
-"""What the demo compares: plain GRPO, and the methods beside it. The command line reads their names, so
-nothing heavy is imported here."""
+"""The arms of the demo: plain GRPO and the methods. The command line reads their names, so nothing heavy is
+imported here."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Any, Final
 from prompt_coevo.errors import SettingsError
 
 BUDGET: Final = 24_576
-"""Rollouts of a run: 128 steps, eight epochs, if all are training's."""
+"""Rollouts of a run: 128 steps, or eight epochs if all rollouts are training's."""
 LEARNING_RATE: Final = 4e-4
 POINTS: Final = 8
-"""Of a curve, beside the one at the beginning."""
+"""Points of a curve, besides the one at the beginning."""
 QUESTIONS: Final = 512
 GROUP_SIZE: Final = 6
 QUESTIONS_PER_STEP: Final = 32
 ROLLOUTS_PER_STEP: Final = GROUP_SIZE * QUESTIONS_PER_STEP
 
 FIRST_INSTRUCTION: Final = "<first instruction>"
-"""Stands in an arm's values for what INSPO begins with, which depends on the world."""
+"""Placeholder in an arm's values for INSPO's first instruction, which depends on the world."""
 
 
 @dataclass(frozen=True)
 class Arm:
-    """One way of training. Without values for the settings it is the bare trainer."""
+    """One way to train. Without settings it is the bare trainer."""
 
     label: str
     values: Mapping[str, Any] | None = None
@@ -41,21 +41,21 @@ INSPO: Final[Mapping[str, Any]] = {
     "verify_size": 64,
     "rounds": 1,
 }
-"""For a run of 128 steps."""
+"""INSPO's settings for a run of 128 steps."""
 
 
 def stream_arm(label: str, **changes: Any) -> Arm:
-    """The stream with its defaults; hard is a question on which all rollouts fail."""
+    """Build an arm of the stream with its defaults; a question is hard if all its rollouts fail."""
     return Arm(label, {"ground_truth_column": "answer", **changes, "stream": {"tau": 0.01}})
 
 
 def p2o_arm(label: str, **p2o: Any) -> Arm:
-    """P2O, scaled to this world."""
+    """Build an arm of P2O, scaled to this world."""
     return Arm(label, {"preset": "demo-p2o", "p2o": {"calls_per_hard": "unlimited", **p2o}})
 
 
 def inspo_arm(label: str, **inspo: Any) -> Arm:
-    """INSPO on the schedule of a run of 128 steps."""
+    """Build an arm of INSPO on the schedule of a run of 128 steps."""
     return Arm(label, {"preset": "demo-inspo", "inspo": {**INSPO, **inspo}})
 
 
@@ -78,7 +78,7 @@ ARMS: Final[Mapping[str, Arm]] = {
 
 
 def arm(name: str, known: Mapping[str, Arm] = ARMS) -> Arm:
-    """Return the arm of this name. Raise SettingsError with the known ones if there is none."""
+    """Return the arm of this name. Raise SettingsError with the known names for any other."""
     if name not in known:
         raise SettingsError(f"there is no arm {name!r}; known: {', '.join(known)}")
     return known[name]

@@ -1,4 +1,4 @@
-"""Questions about lists of digits: skills, the question as a chat, the strict format of an answer."""
+"""Questions about lists of digits: skills, the question as a chat, and the strict answer format."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Kind: TypeAlias = Literal["easy", "medium", "hard"]
 """How well the base policy knows a word."""
 
 MAX_COMPLETION: Final = 18
-"""The longest right answer in training has 17 tokens."""
+"""Tokens of a completion; the longest right answer in training has 17."""
 
 FILLERS: Final = ("please", "note", "remember", "carefully", "always", "now")
 
@@ -40,22 +40,23 @@ class Asked(Protocol):
 
 
 def spell(digits: Sequence[int]) -> str:
-    """Digits as text, separated by spaces."""
+    """Write digits as text, separated by spaces."""
     return " ".join(map(str, digits))
 
 
 def chat(task: Asked, instruction: str | None = None) -> list[dict[str, str]]:
-    """The question as a chat prompt."""
+    """Write the question as a chat prompt."""
     question = [{"role": "user", "content": task.question}]
     return [{"role": "system", "content": instruction}, *question] if instruction else question
 
 
 Head: TypeAlias = Sequence[Collection[str]]
-"""What each of some words may be."""
+"""Allowed values of each word in a row of words."""
 
 
 def strict_reward(completion: str, answer: str, heads: Sequence[Head]) -> float:
-    """1 iff the completion is a head and a list for each of `heads`, and the last list is the answer.
+    """Return 1 if the completion is a head and a list for each of `heads` and its last list is the answer,
+    else 0.
 
     All lists are as long as the answer.
     """

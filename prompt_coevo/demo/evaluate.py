@@ -1,4 +1,4 @@
-"""Accuracy of a policy on questions without any template, under its best instruction if it has one."""
+"""Accuracy of a policy without any template, under its best instruction if it has one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ROWS_AT_ONCE = 512
 
 @contextmanager
 def undisturbed(model: Any) -> Iterator[None]:
-    """Evaluation mode and a fixed random state inside; mode and random state as before outside."""
+    """Use evaluation mode and a fixed random state inside the context; restore both afterwards."""
     was_training = model.training
     model.eval()
     on_gpu = [model.device] if model.device.type == "cuda" else []
@@ -36,9 +36,9 @@ def rewards(
     grade: Callable[[str, str], float],
     max_completion: int = MAX_COMPLETION,
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """The reward of one answer per question; temperature 0 is greedy.
+    """Return the reward of one answer per question; temperature 0 is greedy.
 
-    `grade` is the world's reward, of a completion and the right answer.
+    `grade` is the world's reward of a completion, given the right answer.
     """
     texts = completions(
         model,
@@ -60,9 +60,10 @@ def completions(
     at_once: int,
     **generation: Any,
 ) -> Iterator[str]:
-    """Generate for so many conversations at once, and yield the completions in their order.
+    """Generate for `at_once` conversations at a time and yield the completions in order.
 
-    `generation` is for `generate` of transformers; `num_return_sequences` of one follow each other.
+    `generation` goes to transformers' `generate`; with `num_return_sequences` the completions of one
+    conversation follow each other.
     """
     for first in range(0, len(chats), at_once):
         batch = tokenizer.apply_chat_template(

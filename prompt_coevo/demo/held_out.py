@@ -1,4 +1,4 @@
-"""The questions that nobody trains on, and what a policy answers to them."""
+"""Held-out questions, and a policy's score on them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class HeldOut:
         self._asked = Counter(task.word for task in self._tasks)
 
     def score(self, model: Any, tokenizer: Any, instruction: str | None) -> dict[str, int]:
-        """How many questions about each word are answered right: new lists, no template."""
+        """Count the right answers by word, on new lists and without a template."""
         with undisturbed(model):
             found = rewards(model, tokenizer, self._tasks, instruction=instruction, grade=reward)
         right: Counter[str] = Counter()
@@ -34,12 +34,12 @@ class HeldOut:
         return {word: right[word] for word in sorted(self._asked)}
 
     def accuracy(self, right: Mapping[str, int], kind: str) -> float:
-        """The mean over words of this kind."""
+        """Average over the words of this kind."""
         words = [word for word in self._asked if self._world.kind[word] == kind]
         return sum(right[word] / self._asked[word] for word in words) / len(words)
 
     def words(self, right: Sequence[Mapping[str, int]]) -> dict[str, WordScore]:
-        """The scores of all points, by word."""
+        """Collect the scores of all points by word."""
         return {
             word: WordScore(
                 self._world.kind[word], self._asked[word], tuple(one[word] for one in right)
@@ -48,8 +48,8 @@ class HeldOut:
         }
 
     def last(self, model: Any, tokenizer: Any, instruction: str | None) -> dict[str, Share]:
-        """Score what is scored at the end alone: `longer` has lists longer than any in training, and only
-        hard words."""
+        """Score what is scored only at the end: `longer` has hard words and lists longer than any in
+        training."""
         tasks = [task for task in longer_tasks(self._world) if task.kind == "hard"]
         return {"longer": share(model, tokenizer, tasks, instruction)}
 

@@ -1,9 +1,9 @@
 """The reflection teacher for instructions: a list of rules for all questions (INSPO).
 
-It answers the three meta-prompts of INSPO's proposers as a remote model would: reflection reasons
-about the failures as the teacher for templates does, paraphrase only reorders, history recombines the
-rules of instructions that scored well. The last two sometimes add a rule that they made up, or nothing
-new could ever come of them.
+It answers the three meta-prompts of INSPO's proposers as a remote model would: reflection reasons about the
+failures like the teacher for templates, paraphrase only reorders, history recombines the rules of
+instructions that scored well. The last two sometimes invent a rule; otherwise they could never add anything
+new.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOST_FILLERS: Final = 3
 class InstructionTeacher:
     """Call it with any of the three meta-prompts. The reply is a function of the prompt and the seed.
 
-    `reasoner` is the world's teacher: it knows how rules are written, and how many an instruction holds.
+    `reasoner` is the world's teacher: it knows how to write rules and how many fit into an instruction.
     """
 
     def __init__(self, reasoner: RuleTeacher[Any, Any]) -> None:
@@ -58,7 +58,7 @@ class InstructionTeacher:
 
 
 def _recombined(scored: list[tuple[float, dict[str, Any]]], rng: random.Random) -> dict[str, Any]:
-    """The best instruction with some rules of two others that did well."""
+    """Combine the best instruction with some rules of two others that did well."""
     ranked = [rules for _, rules in sorted(scored, key=lambda entry: -entry[0])[:6]]
     rules = dict(ranked[0])
     for other in rng.sample(ranked, min(2, len(ranked))):

@@ -1,4 +1,5 @@
-"""One run of the demo and its settings; light, so that a process that only starts runs needs no torch."""
+"""One run of the demo and its settings. Needs no torch, so that a process that only starts runs stays
+light."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from prompt_coevo.settings import Settings
 
 @dataclass(frozen=True)
 class Job:
-    """An arm with a seed, in a draw of the world whose base policy is in the folder `base`."""
+    """An arm with a seed, in one draw of the world. The folder `base` holds that draw's base policy."""
 
     arm: str
     spec: Arm
@@ -26,7 +27,7 @@ class Job:
     base: Path | None = None
     budget: int = BUDGET
     reflection: Mapping[str, Any] | None = None
-    """The section of the settings, in place of the built-in teacher."""
+    """The settings' section `reflection`, to replace the built-in teacher."""
 
     questions: int = QUESTIONS
     shares: Shares = field(default_factory=lambda: SHARES)
@@ -39,8 +40,8 @@ class Job:
 def settings_of(
     arm: Arm, world: World, seed: int, reflection: Mapping[str, Any] | None = None
 ) -> Settings:
-    """Make an arm's settings. `reflection` is the section of that name; if it names nobody who answers,
-    the built-in teacher does."""
+    """Build an arm's settings. `reflection` is that section of the settings; if it names neither a model
+    nor a function, the built-in teacher answers."""
     values = _filled(arm.values or {}, first_instruction(world))
     answering = dict(reflection or {})
     if not answering.keys() & {"model", "function"}:
@@ -49,13 +50,13 @@ def settings_of(
 
 
 def first_instruction(world: World) -> str:
-    """Write what a user who knows a little would: two rules about easy words, and they are right."""
+    """Write what a user who knows a little would: two rules about easy words, both correct."""
     rules = [clause(word, world.meaning[word]) for word in world.words("easy")[:2]]
     return " ".join(["note remember", *rules])
 
 
 def _filled(values: Mapping[str, Any], instruction: str) -> dict[str, Any]:
-    """Put the instruction into the places that are kept for it."""
+    """Replace the placeholders with the instruction."""
     filled = {}
     for name, value in values.items():
         if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""What a demo leaves in its folder: the table, the numbers, the picture and the runs' reports."""
+"""The demo's output: the table, the numbers, the picture and the runs' reports."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from prompt_coevo.engine.state import write_json
 from prompt_coevo.report.page import page
 
 WIDTH = 140
-"""Of a text that has no right edge to wrap at."""
+"""Columns of a text without a right edge to wrap at."""
 
 
 def show(results: Sequence[ArmResult], console: Console, exhibit: Exhibit = FACTS) -> None:
-    """The table, two evolved templates, answers before and after, and the best instructions."""
+    """Print the table, two evolved templates, answers before and after, and the best instructions."""
     print_table(results, console, exhibit)
     print_cracked(results, console)
     print_answers(results, console)
@@ -38,7 +38,7 @@ def leave(
 ) -> list[Path]:
     """Write `table.txt`, `results.json`, `demo.png` and a `report.html` for each run that has a journal.
 
-    Returns where they are.
+    Returns their paths.
     """
     table, numbers, picture = (folder / name for name in ("table.txt", "results.json", "demo.png"))
     with table.open("w", encoding="utf-8") as file:

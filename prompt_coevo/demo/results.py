@@ -1,4 +1,4 @@
-"""What one training run of the demo ends with."""
+"""The results of one training run of the demo."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 Report = Callable[[int, float | None], None]
-"""Told all rollouts so far, after every step; after an evaluation also the accuracy on hard questions."""
+"""Called with all rollouts so far, after every step; after an evaluation also with the accuracy on hard
+questions."""
 
 
 @dataclass(frozen=True)
 class WordScore:
-    """How many of the held-out questions about a word were answered right, at every point of the curve."""
+    """Right answers to the held-out questions about a word, at every point of the curve."""
 
     kind: str
     asked: int
@@ -23,7 +24,7 @@ class WordScore:
 
 @dataclass(frozen=True)
 class Cracked:
-    """A template and a question that the policy answered under it, and not without it."""
+    """A template, and a question that the policy answered under it but not without it."""
 
     template: str
     question: str
@@ -32,14 +33,14 @@ class Cracked:
 
 @dataclass(frozen=True)
 class Share:
-    """So many of so many were answered right."""
+    """The right answers, out of all."""
 
     right: int
     asked: int
 
 
 def area(spent: Sequence[int], values: Sequence[float], budget: int) -> float:
-    """The mean of a curve over the budget, a straight line between two points."""
+    """Return the mean of a curve over the budget, with straight lines between points."""
     return float(np.interp(np.linspace(0, budget, 201), spent, values).mean())
 
 
@@ -47,11 +48,11 @@ def area(spent: Sequence[int], values: Sequence[float], budget: int) -> float:
 class ArmResult:
     """One arm with one seed, in one draw of the world.
 
-    `spent` has all rollouts until each evaluation, those of searches and verifications included;
-    `words` is greedy, without any template, under the best instruction if there is one. `last` has the
-    sets that are scored at the end alone, hard words only. `other_rollouts` are those outside training,
-    in `batches` that training waited for; `tokens` those of the reflection model, prompts and replies.
-    `seconds` and `cpu_seconds` are without evaluation.
+    `spent`: all rollouts before each evaluation, including those of searches and verifications. `words`:
+    greedy scores without a template, under the best instruction if there is one. `last`: the sets that are
+    scored only at the end, hard words only. `other_rollouts`: rollouts outside training, in `batches` that
+    training waited for. `tokens`: those of the reflection model, prompts and replies. `seconds` and
+    `cpu_seconds` exclude evaluation.
     """
 
     arm: str
@@ -71,10 +72,10 @@ class ArmResult:
     cracked: tuple[Cracked, ...] = ()
     instruction: str | None = None
     said: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """What was answered to held-out questions, first and last."""
+    """First and last answer to held-out questions."""
 
     def curve(self, *kinds: str) -> tuple[float, ...]:
-        """The accuracy on words of these kinds, or `all`, at every point: the mean over words."""
+        """Return the mean accuracy over words of these kinds, or `all`, at every point."""
         words = [word for word in self.words.values() if word.kind in kinds or "all" in kinds]
         return tuple(
             sum(word.right[point] / word.asked for word in words) / len(words)
@@ -82,7 +83,7 @@ class ArmResult:
         )
 
     def area(self, *kinds: str) -> float:
-        """The mean of the curve over the budget."""
+        """Return the mean of the curve over the budget."""
         return area(self.spent, self.curve(*kinds), self.budget)
 
     def to_json(self) -> dict[str, Any]:

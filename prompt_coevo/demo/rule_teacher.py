@@ -1,8 +1,8 @@
-"""What reflection teachers of worlds with hidden skills share: functions from prompt text to reply text.
+"""Base of the reflection teachers for worlds with hidden skills: functions from prompt to reply.
 
-A teacher reads failures and right answers out of the real reflection prompt, works out which skills
-explain them, and answers in the real tags. It knows what the skills do and never which word means what.
-It stands where a litellm model stands.
+A teacher reads failures and right answers out of the real reflection prompt, works out which skills explain
+them, and answers in the real tags. It knows the skills but not what any word means. It takes the place of a
+litellm model.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from prompt_coevo.rng import counter_rng
 
 TeacherKind: TypeAlias = Literal["reasoning", "random", "filler"]
 ERROR: Final = 0.3
-"""How often a teacher errs, as a rule."""
+"""Default probability that a teacher errs."""
 Chain: TypeAlias = tuple[str, str]
-"""Two skills, one after the other."""
+"""Two skills, applied one after the other."""
 
 _FAILURE: Final = re.compile(
     r"<failure_\d+>\s*<question>(.*?)</question>\s*<response>(.*?)</response>.*?"
@@ -32,11 +32,11 @@ _TEMPLATE: Final = re.compile(r"<current_template>(.*?)</current_template>", re.
 
 
 class Explicable(Protocol):
-    """A failed trajectory as it stands in a prompt."""
+    """A failed trajectory as it is shown in a prompt."""
 
     @property
     def explanations(self) -> list[Chain]:
-        """All chains of skills that lead from the list to the answer."""
+        """Return all chains of skills that lead from the list to the answer."""
 
 
 FailureT = TypeVar("FailureT", bound=Explicable)
@@ -44,18 +44,18 @@ Rule = TypeVar("Rule")
 
 
 class RuleTeacher(ABC, Generic[FailureT, Rule]):
-    """Call it with a reflection prompt. A world says how it writes rules, one for a word.
+    """Call it with a reflection prompt. Each world defines how to write a rule for a word.
 
-    `reasoning` explains up to `explained` failures per call, by a vote over all of them, and errs at
-    random with probability `error`. `random` guesses what the words mean. `filler` answers with words
-    that cannot help: a weak control, because a search accepts almost none of them. The reply is a
-    function of the prompt and the seed.
+    `reasoning` explains up to `explained` failures per call, by a vote over all of them, and errs at random
+    with probability `error`. `random` guesses what the words mean. `filler` answers with words that cannot
+    help: a weak control, because a search accepts almost none of them. The reply is a function of the
+    prompt and the seed.
     """
 
     most_clauses: ClassVar[int]
-    """What fits into a template, if the caller does not say."""
+    """Default number of rules in a template."""
     most_fillers: ClassVar[int] = 0
-    """Filler words in a template, so that no two replies need be alike."""
+    """Most filler words in a template; with them, no two replies need be alike."""
 
     def __init__(
         self,
@@ -83,52 +83,53 @@ class RuleTeacher(ABC, Generic[FailureT, Rule]):
 
     @abstractmethod
     def rules_in(self, template: str) -> dict[str, Rule]:
-        """What a template says of each word."""
+        """Return what a template says about each word."""
 
     @abstractmethod
     def failures_in(self, prompt: str) -> list[FailureT]:
-        """The failures that a reflection prompt shows, as far as they are questions of this world."""
+        """Return the failures shown in a reflection prompt that are questions of this world."""
 
     @abstractmethod
     def votes(self, failure: FailureT, failures: Sequence[FailureT]) -> Callable[[Chain], float]:
-        """How much all failures speak for a chain of skills that explains this one."""
+        """Score how much all failures support a chain of skills that explains this one."""
 
     @abstractmethod
     def learnt(self, failure: FailureT, explanation: Chain) -> Mapping[str, Rule]:
-        """The rules that follow from an explanation."""
+        """Return the rules that follow from an explanation."""
 
     @abstractmethod
     def clause(self, word: str, rule: Rule) -> str:
-        """A rule as it stands in a template."""
+        """Write a rule as it stands in a template."""
 
     @abstractmethod
     def invented(self, rng: random.Random) -> tuple[str, Rule]:
-        """A rule that is made up."""
+        """Make up a rule."""
 
     def spelled(
         self, rules: Mapping[str, Rule], rng: random.Random, most_fillers: int | None = None
     ) -> str:
-        """The rules in any order, with a few filler words between them."""
+        """Write the rules in random order, with a few filler words between them."""
         parts = [self.clause(word, rules[word]) for word in rng.sample(list(rules), len(rules))]
         for _ in range(rng.randint(0, self.most_fillers if most_fillers is None else most_fillers)):
             parts.insert(rng.randint(0, len(parts)), rng.choice(FILLERS))
         return " ".join(parts)
 
     def rng_of(self, prompt: str) -> random.Random:
-        """The prompt fixes the draws, so that replies do not depend on the order of concurrent calls."""
+        """Seed a generator with the prompt, so that replies do not depend on the order of concurrent
+        calls."""
         draw = counter_rng(self._seed, "demo/teacher", prompt).integers(1 << 62)
         return random.Random(int(draw))
 
     def improve(
         self, rules: Mapping[str, Rule], failures: Sequence[FailureT], rng: random.Random
     ) -> dict[str, Rule]:
-        """The rules with what a few of the failures teach, not more than fit."""
+        """Add to the rules what a few of the failures teach, without exceeding the limit."""
         known = dict(rules)
         for failure in rng.sample(failures, min(self._explained, len(failures))):
             for word, rule in self.learnt(failure, self._explain(failure, failures, rng)).items():
                 known.pop(word, None)
                 known[word] = rule
-        while len(known) > self.max_clauses:  # too long: forget a rule, more often the oldest
+        while len(known) > self.max_clauses:  # too long: forget rules, preferably old ones
             oldest = rng.random() < 0.7
             known.pop(next(iter(known)) if oldest else rng.choice(list(known)))
         return known
@@ -144,7 +145,7 @@ class RuleTeacher(ABC, Generic[FailureT, Rule]):
 
 
 def explanations(digits: Digits, answer: Digits) -> list[Chain]:
-    """All chains of skills that lead from the list to the answer."""
+    """Return all chains of skills that lead from the list to the answer."""
     return [
         (first, second)
         for first, second in product(SKILL_NAMES, SKILL_NAMES)
@@ -153,7 +154,7 @@ def explanations(digits: Digits, answer: Digits) -> list[Chain]:
 
 
 def shown_failures(prompt: str) -> list[tuple[str, str, str]]:
-    """Question, response and right answer of each failure in a reflection prompt."""
+    """Return question, response and right answer of each failure in a reflection prompt."""
     return _FAILURE.findall(prompt)
 
 

@@ -20,24 +20,25 @@ from prompt_coevo.demo.results import ArmResult
 
 _Value: TypeAlias = Callable[[ArmResult], float]
 _LOOKS: Final = ("o-", "s--", "^-.", "D:", "v-", "P--")
-"""Marker and dash of each line, so that none depends on its colour."""
+"""Marker and dash of each line, so that no line is told by its colour alone."""
 
 
 @dataclass(frozen=True)
 class Exhibit:
-    """What is shown of a world: its arms, and columns and panels for kinds of questions."""
+    """The arms of a world, and the columns and panels of its question kinds."""
 
     arms: Mapping[str, Arm]
     title: str
     columns: Mapping[str, tuple[str, ...]]
-    """By its title, the kinds whose mean at the end it shows. The first one has a column for its area."""
+    """Kinds by column title; a column shows the mean over its kinds at the end. The first also has an area
+    column."""
     panels: Mapping[str, tuple[str, ...]]
     points: int
     further: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Columns of a second table."""
+    """Columns of the second table."""
 
     def cells(self, results: Sequence[ArmResult]) -> dict[str, tuple[_Value, int]]:
-        """What each column shows of a run, and with how many digits."""
+        """Return each column's value for a run and its number of digits."""
         cells: dict[str, tuple[_Value, int]] = {
             title: (lambda run, kinds=kinds: run.curve(*kinds)[-1], 2)  # type: ignore[misc]
             for title, kinds in self.columns.items()
@@ -69,7 +70,7 @@ FACTS: Final = Exhibit(
 
 
 def print_table(results: Sequence[ArmResult], console: Console, exhibit: Exhibit = FACTS) -> None:
-    """Mean and standard deviation per arm."""
+    """Print mean and standard deviation per arm."""
     seeds = len({result.seed for result in results})
     table = Table(title=f"{exhibit.title} ({seeds} seed{'s' * (seeds != 1)})", box=box.SIMPLE_HEAD)
     _fill(table, exhibit.cells(results), results, exhibit, console)
@@ -98,7 +99,7 @@ def _fill(
 
 
 def print_answers(results: Sequence[ArmResult], console: Console, most: int = 6) -> None:
-    """What the policy answered before training and after it, to questions that it learned."""
+    """Print answers before and after training to questions that the policy learned."""
     for result in results:
         learned = [
             (name, result.said[name])
@@ -115,7 +116,7 @@ def print_answers(results: Sequence[ArmResult], console: Console, most: int = 6)
 
 
 def print_cracked(results: Sequence[ArmResult], console: Console) -> None:
-    """Two evolved templates with a question that each of them cracked."""
+    """Print two evolved templates, each with a question that it cracked."""
     found = [item for result in results for item in result.cracked][:2]
     if not found:
         return
@@ -129,7 +130,7 @@ def print_cracked(results: Sequence[ArmResult], console: Console) -> None:
 def print_instructions(
     results: Sequence[ArmResult], console: Console, exhibit: Exhibit = FACTS
 ) -> None:
-    """The best instruction of every run that has one."""
+    """Print the best instruction of every run that has one."""
     found = [result for result in results if result.instruction]
     if found:
         console.print("\nBest instructions:\n")
@@ -140,7 +141,7 @@ def print_instructions(
 
 
 def draw_curves(results: Sequence[ArmResult], path: Path, exhibit: Exhibit = FACTS) -> None:
-    """Draw accuracy over all rollouts, a panel for each kind. A band holds all seeds of an arm."""
+    """Draw accuracy over all rollouts, one panel per kind. The band covers all seeds of an arm."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -166,7 +167,7 @@ def draw_curves(results: Sequence[ArmResult], path: Path, exhibit: Exhibit = FAC
 
 
 def as_json(results: Sequence[ArmResult], command: str, exhibit: Exhibit = FACTS) -> dict[str, Any]:
-    """Every single run, and the means of each arm."""
+    """Return every run's numbers and the means of each arm."""
     return {
         "command": command,
         "summary": {

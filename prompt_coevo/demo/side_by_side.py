@@ -1,4 +1,4 @@
-"""Several arms at once, one process each, with a progress bar per run."""
+"""Run several arms at once, one process each, with a progress bar per run."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class _News:
 def run_all(
     jobs: Sequence[Job], workers: int, console: Console, module: str = "prompt_coevo.demo.train"
 ) -> list[ArmResult]:
-    """Train all jobs with `train` of this module, `workers` at a time, and return the results in order.
+    """Train all jobs with this module's `train`, `workers` at a time, and return the results in order.
 
-    An error in one of them ends all and is raised here.
+    The first error ends all runs and is raised here.
     """
     context = multiprocessing.get_context("spawn")
     with (
@@ -54,7 +54,7 @@ def run_all(
 
 
 def _train(module: str, job: Job, run: int, news: queue.Queue[_News]) -> ArmResult:
-    # Not needed by the process that starts the others, and a third of what a short demo computes.
+    # The starting process does not need it, and it costs a third of a short demo's computation.
     train: Callable[[Job, Report], ArmResult] = importlib.import_module(module).train
     return train(job, lambda spent, hard: news.put(_News(run, spent, hard)))
 
@@ -95,7 +95,7 @@ def _label(job: Job) -> str:
 
 @contextmanager
 def _one_thread_each() -> Iterator[None]:
-    """The policy is so small that a second thread costs more than it brings."""
+    """Use one thread per run; the policy is so small that a second one costs more than it gains."""
     before = os.environ.get("OMP_NUM_THREADS")
     os.environ["OMP_NUM_THREADS"] = "1"
     try:

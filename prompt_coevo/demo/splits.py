@@ -1,4 +1,4 @@
-"""Training and held-out questions about the same words: disjoint by construction."""
+"""Training and held-out questions about the same words, disjoint by construction."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prompt_coevo.rng import counter_rng
 Drawn = TypeVar("Drawn")
 
 Shares: TypeAlias = Mapping[Kind, float]
-"""Of the questions, by kind of word."""
+"""Fraction of the questions, by kind of word."""
 
 SHARES: Final[Shares] = {"easy": 0.12, "medium": 0.08, "hard": 0.8}
 LONGER: Final = (6,)
@@ -23,18 +23,18 @@ LONGER: Final = (6,)
 def training_tasks(
     world: World, seed: int, count: int = 512, shares: Shares = SHARES
 ) -> tuple[Task, ...]:
-    """Questions to train on, none that is held out among them."""
+    """Draw questions to train on, none of them held out."""
     unseen = frozenset(held_out_tasks(world))
     return _draw(world, f"train-{seed}", count, unseen, shares=shares)
 
 
 def held_out_tasks(world: World) -> tuple[Task, ...]:
-    """New lists for the words that are trained on; the same for every seed."""
+    """Draw new lists for the trained words; the same for every seed."""
     return _draw(world, "held-out", 512, frozenset())
 
 
 def longer_tasks(world: World) -> tuple[Task, ...]:
-    """Lists longer than any in training, for the words that are trained on."""
+    """Draw lists longer than any in training, for the trained words."""
     return _draw(world, "longer", 256, frozenset(), LONGER)
 
 
@@ -59,7 +59,7 @@ def _draw(
 def distinct(
     draw: Callable[[], Drawn], count: int, exclude: frozenset[Drawn] = frozenset()
 ) -> tuple[Drawn, ...]:
-    """`count` different draws in the order of their first one, none of them in `exclude`."""
+    """Return `count` different draws in order of first appearance, none of them in `exclude`."""
     drawn: dict[Drawn, None] = {}
     while len(drawn) < count:
         if (one := draw()) not in exclude:

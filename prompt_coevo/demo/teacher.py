@@ -1,4 +1,4 @@
-"""The built-in reflection model: it explains all of a word's skills at once."""
+"""The built-in reflection model: it explains both skills of a word at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from prompt_coevo.demo.rule_teacher import (
 from prompt_coevo.demo.world import WORDS, Meaning, apply, clause
 
 RULES: Final = 10
-"""So many fit into an instruction."""
+"""Most rules in an instruction."""
 
 
 CLAUSE: Final = re.compile(r"(\S+) first (\S+) \1 then (\S+) \.")
@@ -32,7 +32,7 @@ _QUESTION: Final = re.compile(r"use (\S+) on ([\d ]+)")
 
 @dataclass(frozen=True)
 class Failure:
-    """A failed trajectory as it stands in a prompt."""
+    """A failed trajectory as it is shown in a prompt."""
 
     word: str
     digits: Digits
@@ -44,7 +44,7 @@ class Failure:
 
 
 class FactsTeacher(RuleTeacher[Failure, Meaning]):
-    """The rule of a word is its meaning. A template has four rules at most."""
+    """The teacher whose rule for a word is the word's meaning. A template has at most four rules."""
 
     most_clauses = 4
     most_fillers = 2
@@ -83,7 +83,7 @@ class FactsTeacher(RuleTeacher[Failure, Meaning]):
 def teacher(
     kind: TeacherKind = "reasoning", *, seed: int = 0, error: float = ERROR
 ) -> Callable[[str], str]:
-    """Make a function that answers reflection prompts, for templates and for instructions."""
+    """Build a function that answers reflection prompts, for templates and for instructions."""
     for_templates = FactsTeacher(kind, seed=seed, error=error)
     for_instructions = InstructionTeacher(
         FactsTeacher(kind, seed=seed, error=error, max_clauses=RULES)

@@ -1,4 +1,4 @@
-"""One arm of the demo, trained by TRL's own GRPOTrainer until its budget of rollouts is spent."""
+"""Train one arm of the demo with TRL's own GRPOTrainer until its budget of rollouts is spent."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def train(
     reserve: int = 0,
     held_out: HeldOut | None = None,
 ) -> ArmResult:
-    """Train one arm and evaluate it before, at regular shares of the budget, and at the end.
+    """Train one arm. Evaluate it before, at regular fractions of the budget, and at the end.
 
-    `plugins` run besides the method; `columns` and `changes` are those of `build_trainer`; `reserve` are
-    rollouts that training leaves over, for a search after it.
+    `plugins` run beside the method. `columns` and `changes` are those of `build_trainer`. `reserve`
+    rollouts are left for a search after training.
     """
     quieten()
     torch.manual_seed(job.seed)
@@ -57,7 +57,7 @@ def train(
 
 
 def _settings(job: Job, world: World, calls: Counter[str]) -> Settings:
-    """Make the job's settings; calls of a function and their words are counted."""
+    """Build the job's settings. Calls of a function, and their words, are counted in `calls`."""
     settings = settings_of(job.spec, world, job.seed, job.reflection)
     asked = settings.reflection.function
     if not callable(asked):

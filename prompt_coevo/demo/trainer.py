@@ -1,4 +1,4 @@
-"""The bare GRPOTrainer of TRL, the same for every arm."""
+"""TRL's bare GRPOTrainer, the same for every arm."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def build_trainer(
     changes: Mapping[str, Any] | None = None,
     adapter: Any = None,
 ) -> Any:
-    """A trainer for these questions.
+    """Build a trainer for these questions.
 
-    `base` is the policy's folder; `grade` the reward of a completion, given the right answer;
-    `columns` are further ones of the dataset, a value for each question; `changes` are made to the
-    trainer's configuration; `adapter` is a configuration of peft.
+    `base`: the policy's folder. `grade`: the reward of a completion, given the right answer. `columns`:
+    further dataset columns, one value per question. `changes`: overrides of the trainer's configuration.
+    `adapter`: a peft configuration.
     """
     import datasets
     import torch
@@ -62,7 +62,7 @@ def build_trainer(
 
 
 def trainer_values(out: Path, seed: int, epochs: int, learning_rate: float) -> dict[str, Any]:
-    """What all trainers have in common, by the names of TRL's configurations."""
+    """Return what all trainers have in common, by the names of TRL's configurations."""
     return {
         "output_dir": str(out),
         "seed": seed,
@@ -75,7 +75,7 @@ def trainer_values(out: Path, seed: int, epochs: int, learning_rate: float) -> d
         "lr_scheduler_type": "constant_with_warmup",
         "warmup_steps": 5,
         "adam_beta2": 0.95,
-        "gradient_checkpointing": False,  # the policy is small: it would only cost time
+        "gradient_checkpointing": False,  # pointless for so small a policy: it would only cost time
         "use_cpu": True,
         "bf16": False,
         "save_strategy": "no",
@@ -86,7 +86,7 @@ def trainer_values(out: Path, seed: int, epochs: int, learning_rate: float) -> d
 
 
 def quieten() -> None:
-    """No telemetry, no hub, no progress bars of libraries: the demo shows its own."""
+    """Turn off telemetry, the hub and the libraries' progress bars; the demo shows its own."""
     os.environ.update(
         CI="1", HF_HUB_OFFLINE="1", TRL_EXPERIMENTAL_SILENCE="1", HF_HUB_DISABLE_PROGRESS_BARS="1"
     )

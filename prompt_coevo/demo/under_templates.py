@@ -1,4 +1,4 @@
-"""A plugin that only listens: which templates solved what the bare policy had not."""
+"""A plugin that only listens: it records which templates solved what the bare policy had not."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class UnderTemplates:
         self._bare_successes: Counter[str] = Counter()
         self._cracked: dict[str, Cracked] = {}
         self.successes: dict[str, Counter[str]] = {}
-        """By the text of the question: templates, and how often it was solved under each."""
+        """By question text: how often each template solved it."""
 
     @hookimpl
     def coevo_train_begin(self, policy: Policy) -> None:
@@ -45,7 +45,8 @@ class UnderTemplates:
                         self._cracked.setdefault(template.text, Cracked(template.text, text, truth))
 
     def cracked(self, count: int) -> tuple[Cracked, ...]:
-        """Templates that solved the most, each with a question that only templates had solved then."""
+        """Return the templates that solved the most, each with a question that only templates had solved
+        then."""
         solved: Counter[str] = Counter()
         for by_template in self.successes.values():
             solved += by_template

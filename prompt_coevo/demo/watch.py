@@ -1,6 +1,6 @@
-"""A run under a budget of rollouts, scored at regular shares of it.
+"""A run with a budget of rollouts, scored at regular fractions of it.
 
-The budget holds all rollouts: those of training, of searches and of verifications.
+The budget includes all rollouts: those of training, searches and verifications.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _SHOWN: Final = 8
 
 
 class Examination(Protocol):
-    """Held-out questions, and how the answers of a policy are counted."""
+    """Held-out questions, and how to score a policy on them."""
 
     def score(self, model: Any, tokenizer: Any, instruction: str | None) -> Mapping[str, int]:
-        """Count right answers, by what `words` has a score for."""
+        """Count right answers by the keys of `words`."""
 
     def accuracy(self, right: Mapping[str, int], kind: str) -> float:
         """Average over a kind of questions."""
@@ -37,7 +37,7 @@ class Examination(Protocol):
         """Collect the scores of all points."""
 
     def last(self, model: Any, tokenizer: Any, instruction: str | None) -> dict[str, Share]:
-        """Score what is scored at the end alone."""
+        """Score what is scored only at the end."""
 
 
 def run(
@@ -53,11 +53,11 @@ def run(
     per_step: int = ROLLOUTS_PER_STEP,
     points: int = POINTS,
 ) -> ArmResult:
-    """Train until the job's budget is spent, and score before, at `points` shares of it, and at the end.
+    """Train until the job's budget is spent. Score before, at `points` fractions of it, and at the end.
 
-    Without settings it is the bare trainer. `calls` is where `counting` counts; `plugins` run besides the
-    method; `reserve` are rollouts that training leaves over, for a search after it; `per_step` those of
-    one training step.
+    Without settings this is the bare trainer. `calls` receives the counts of `counting`. `plugins` run
+    beside the method. `reserve` rollouts are left for a search after training. `per_step` is the number per
+    training step.
     """
     seen = UnderTemplates()
     coevo = None
@@ -93,7 +93,7 @@ def run(
 
 
 def counting(teacher: Callable[[str], str], calls: Counter[str]) -> Callable[[str], str]:
-    """Wrap a teacher so that its calls and their words are counted."""
+    """Wrap a teacher to count its calls and their words."""
 
     def asked(prompt: str) -> str:
         reply = teacher(prompt)
@@ -104,7 +104,7 @@ def counting(teacher: Callable[[str], str], calls: Counter[str]) -> Callable[[st
 
 
 def _calls_of_a_model(coevo: CoevoCallback | None) -> Counter[str]:
-    """As the engine counts them, which knows the tokens of a model but not of a function."""
+    """Return the engine's counts, which include tokens of a model but not of a function."""
     metrics = coevo.engine.metrics() if coevo and coevo.engine else {}
     tokens = ("prompt_tokens", "completion_tokens")
     return Counter(
@@ -115,7 +115,7 @@ def _calls_of_a_model(coevo: CoevoCallback | None) -> Counter[str]:
 
 @contextmanager
 def counted(coevo: CoevoCallback | None) -> Iterator[Counter[str]]:
-    """Batches and rollouts that are generated outside training."""
+    """Count the batches and rollouts generated outside training."""
     counts: Counter[str] = Counter()
     if coevo is None:
         yield counts
@@ -131,15 +131,15 @@ def counted(coevo: CoevoCallback | None) -> Iterator[Counter[str]]:
 
 
 def best_instruction(coevo: CoevoCallback | None) -> str | None:
-    """What the policy is evaluated under."""
+    """Return the instruction that the policy is evaluated under."""
     instruction = coevo.engine.evaluation_instruction() if coevo and coevo.engine else None
     return instruction.text if instruction else None
 
 
 class Watch(TrainerCallback):  # type: ignore[misc]
-    """Scores the policy at regular shares of the budget, and ends training after `limit` rollouts.
+    """Score the policy at regular fractions of the budget, and end training after `limit` rollouts.
 
-    It must come after the callback that coevolves, whose rollouts count.
+    Must come after the coevolving callback, whose rollouts count.
     """
 
     def __init__(
@@ -162,10 +162,10 @@ class Watch(TrainerCallback):  # type: ignore[misc]
         self.right: list[Mapping[str, int]] = []
         self._evaluating = self._evaluating_cpu = 0.0
         self.seconds = self.cpu_seconds = 0.0
-        """Of training and of all that a method does besides, without evaluation."""
+        """Time of training and of all that a method does, without evaluation."""
 
     def train(self) -> None:
-        """Train, with a point of the curve before, also before a search that comes first, and after."""
+        """Train. Score before (also before a search that comes first) and after."""
         self.score()
         self._evaluating = self._evaluating_cpu = 0.0
         began, began_cpu = time.monotonic(), time.process_time()
@@ -182,7 +182,7 @@ class Watch(TrainerCallback):  # type: ignore[misc]
         self.score()
 
     def on_epoch_begin(self, *_: object, **__: object) -> None:
-        self._score_if_due()  # a search between two epochs has spent
+        self._score_if_due()  # a search between two epochs has spent rollouts
 
     def on_step_end(self, args: object, state: object, control: Any, **_: object) -> None:
         self.trained += self._per_step
@@ -197,7 +197,7 @@ class Watch(TrainerCallback):  # type: ignore[misc]
             self.score()
 
     def score(self) -> None:
-        """A point of the curve, unless the last one is as old."""
+        """Add a point to the curve, unless the last point is at the same spending."""
         if self.spent and self.spent[-1] == self._spent:
             return
         began, began_cpu = time.monotonic(), time.process_time()

@@ -1,8 +1,8 @@
-"""Words that mean two skills, one after the other; questions about one word each; their reward.
+"""A world of words that mean two skills in sequence, questions about one word each, and their reward.
 
-A question is `use dax on 3 1 4 1 5`, its answer `dax first reverse 5 1 4 1 3 dax then rotate 3 5 1 4 1`.
-A template explains words: `dax first reverse dax then rotate .`. There are 47 functions that a word can
-mean, no two of them alike, and an explanation that is half right is worth nothing.
+A question is `use dax on 3 1 4 1 5`, its answer `dax first reverse 5 1 4 1 3 dax then rotate 3 5 1 4 1`. A
+template explains words: `dax first reverse dax then rotate .`. A word can mean any of 47 functions, all of
+them different, and a half-right explanation is worth nothing.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ Meaning: TypeAlias = tuple[str, str]
 """The first skill, then the second."""
 
 MARKERS: Final = ("first", "then")
-"""What stands in front of each skill."""
+"""The words before the first and the second skill."""
 
 COUNTS: Final[Mapping[Kind, int]] = {"easy": 8, "medium": 8, "hard": 24}
-"""So many words of each kind."""
+"""Number of words of each kind."""
 FUNCTION_WORDS: Final = ("use", "on", *MARKERS, ".")
 
 
 def _invented() -> tuple[str, ...]:
-    """Syllables, in alphabetical order. They are the same in every draw: they are the vocabulary."""
+    """Return syllables in alphabetical order, the same in every draw because they are the vocabulary."""
     syllables = ["".join(letters) for letters in product("bdfgklmnprstvz", "aeiou", "bdgklmnprtx")]
     return tuple(sorted(random.Random(5).sample(syllables, sum(COUNTS.values()))))
 
 
 WORDS: Final = _invented()
 LENGTHS: Final = (4, 5)
-"""Of the lists."""
+"""Lengths of the lists."""
 
 _ALIKE: Final = 0.3
-"""Functions that agree on more lists are taken for the same."""
+"""Two functions count as the same if they agree on a larger fraction of lists than this."""
 _PROBES: Final = 40
 _MEANINGS: Final = tuple(product(SKILL_NAMES, SKILL_NAMES))
 _HEADS: Final = [(WORDS, (marker,), SKILLS) for marker in MARKERS]
@@ -51,7 +51,7 @@ _HEADS: Final = [(WORDS, (marker,), SKILLS) for marker in MARKERS]
 
 @dataclass(frozen=True)
 class Task:
-    """One question: a word, a list of digits, and the list that is the right answer."""
+    """One question: a word, a list of digits, and the right answer."""
 
     word: str
     digits: Digits
@@ -65,16 +65,16 @@ class Task:
 
 @dataclass(frozen=True)
 class World:
-    """Which word means what, and how well the base policy of this draw knows it.
+    """The meaning of every word, and how well this draw's base policy knows it.
 
-    What that believes of each word, `benchmarks/worlds/facts/beliefs.py` draws.
+    `benchmarks/worlds/facts/beliefs.py` draws what the base policy believes about each word.
     """
 
     draw: int = 0
 
     @cached_property
     def functions(self) -> tuple[Meaning, ...]:
-        """What a word can mean: one meaning for every function that changes most lists."""
+        """Return the possible meanings of a word: one per function that changes most lists."""
         rng = self.rng("functions")
         found: list[Meaning] = []
         for number in rng.permutation(len(_MEANINGS)):
@@ -89,14 +89,14 @@ class World:
 
     @cached_property
     def meaning(self) -> Mapping[str, Meaning]:
-        """The hidden truth."""
+        """Return the hidden meaning of each word."""
         order = self.rng("meanings").permutation(len(self.functions))
         chosen = [self.functions[number] for number in order[: len(WORDS)]]
         return dict(zip(WORDS, chosen, strict=True))
 
     @cached_property
     def kind(self) -> Mapping[str, Kind]:
-        """How well the base policy knows each word."""
+        """Return how well the base policy knows each word."""
         kinds: list[Kind] = [kind for kind, count in COUNTS.items() for _ in range(count)]
         order = self.rng("kinds").permutation(len(WORDS))
         return {word: kinds[place] for word, place in zip(WORDS, order, strict=True)}
@@ -105,48 +105,48 @@ class World:
         return [word for word in WORDS if self.kind[word] == kind]
 
     def task(self, word: str, digits: Digits) -> Task:
-        """A question with its right answer."""
+        """Build a question with its right answer."""
         return Task(word, digits, apply(self.meaning[word], digits), self.kind[word])
 
-    # Inside
+    # Internals
 
     def rng(self, name: str) -> np.random.Generator:
-        """Random numbers for one purpose."""
+        """Return a random generator for one purpose."""
         names = ("probes", "functions", "meanings", "kinds", "beliefs")
         return np.random.default_rng([self.draw, names.index(name)])
 
     @cached_property
     def _probes(self) -> list[Digits]:
-        """Lists on which functions are compared."""
+        """Return the lists on which functions are compared."""
         rng = self.rng("probes")
         return [tuple(rng.integers(0, 10, n).tolist()) for n in LENGTHS for _ in range(_PROBES)]
 
     @cached_property
     def outputs(self) -> Mapping[Meaning, list[Digits]]:
-        """What each pair of skills makes of the lists on which functions are compared."""
+        """Apply each pair of skills to the lists on which functions are compared."""
         return {one: [apply(one, digits) for digits in self._probes] for one in _MEANINGS}
 
 
 def apply(meaning: Meaning, digits: Digits) -> Digits:
-    """Both skills, one after the other."""
+    """Apply both skills, one after the other."""
     for skill in meaning:
         digits = SKILLS[skill](digits)
     return digits
 
 
 def clause(word: str, meaning: Meaning) -> str:
-    """An explanation as it stands in a template."""
+    """Write an explanation as it stands in a template."""
     parts = [f"{word} {marker} {skill}" for marker, skill in zip(MARKERS, meaning, strict=True)]
     return " ".join([*parts, "."])
 
 
 def reward(completion: str, answer: str) -> float:
-    """1 iff the format is strict and the last list is right."""
+    """Return 1 if the format is strict and the last list is right, else 0."""
     return strict_reward(completion, answer, _HEADS)
 
 
 def base_path(world: World) -> Path:
-    """Return the folder of the base policy that comes with the package; only the first draw has one."""
+    """Return the folder of the packaged base policy. Only the first draw has one."""
     if world.draw:
         raise SettingsError(
             f"draw {world.draw} of the world needs a base policy of its own: make one with "
@@ -156,5 +156,5 @@ def base_path(world: World) -> Path:
 
 
 def agreement(left: list[Digits], right: list[Digits]) -> float:
-    """The share of lists on which two functions do the same."""
+    """Return the fraction of lists on which two functions agree."""
     return sum(one == other for one, other in zip(left, right, strict=True)) / len(left)

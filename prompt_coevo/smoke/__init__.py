@@ -1,1 +1,1 @@
-"""`prompt-coevo smoke`: short real trainings of one adapter, a row a variant."""
+"""`prompt-coevo smoke`: short real trainings with one adapter, one table row per variant."""

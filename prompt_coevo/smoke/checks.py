@@ -1,4 +1,4 @@
-"""What is read off a run that ended well: each check is one sentence, and holds or does not."""
+"""Checks of a run that ended without error. Each is one sentence that holds or does not."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from prompt_coevo.smoke.parts import STEPS, Evidence, Variant
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at, and what came out."""
+    """One check and its result."""
 
     holds: bool
     said: str
 
 
 def checks(variant: Variant, found: Evidence) -> list[Check]:
-    """All checks of a variant."""
+    """Return all checks of a variant."""
     made = [_numbers(found), _moved(found)]
     made += [_population(found)] if "inspo" in variant.coevo else [_search(found), _ran(found)]
     return [*made, *_trained(found), *_apart(found)]
@@ -64,7 +64,8 @@ def _trained(found: Evidence) -> Iterator[Check]:
 
 
 def _apart(found: Evidence) -> Iterator[Check]:
-    """How much is too much depends on precision and kernels: only a number that is none fails."""
+    """Report how far sampler and trainer differ. An acceptable size depends on precision and kernels, so
+    only NaN or infinity fails."""
     if found.difference is not None:
         said = f"sampler and trainer apart in {found.measure} {found.difference:.3g}"
         yield Check(math.isfinite(found.difference), said)

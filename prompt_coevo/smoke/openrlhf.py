@@ -38,7 +38,7 @@ def _prepare(variant: Variant, folder: Path, cpu: bool) -> Command:
     method, file = method_and_file(variant, folder)
     flags = ["--coevo.method", method, "--coevo.config_file", str(file)]
     start = [sys.executable, "-m", "prompt_coevo.adapters.openrlhf"]
-    # The datasets' cache is made anew: a file of another run may have had the same name.
+    # A fresh datasets cache: another run's file may have had the same name.
     caches = {"HF_DATASETS_CACHE": str(folder / "cache")}
     return [*start, *_arguments(folder), *variant.host, *flags], caches
 
@@ -66,7 +66,7 @@ def _arguments(folder: Path) -> list[str]:
         "train.num_episodes": EPOCHS,
         "train.seed": 0,
         "algo.advantage.estimator": "group_norm",
-        # With it the sampler's log-probs are there, which are compared with the trainer's.
+        # This makes the sampler's log-probs available, to compare with the trainer's.
         "algo.advantage.is_correction_level": "token",
         "algo.kl.init_coef": 0,
         "ds.zero_stage": 2,
@@ -85,13 +85,14 @@ def _read(variant: Variant, folder: Path) -> Evidence:
 
 
 def evidence(series: Mapping[str, Sequence[float]]) -> Evidence:
-    """From OpenRLHF's metrics by name, one number a step. Raises KeyError if one is not there."""
+    """Build the evidence from OpenRLHF's metrics, one number per step. Raises KeyError if one is
+    missing."""
     return Evidence(
         losses=series["train/policy_loss"],
         gradients=series["train/actor_grad_norm"],
         metrics=ours({name: values[-1] for name, values in series.items()}, _OUR_METRICS),
-        # The share of rows whose prompt was exchanged for the question's: that they were is the adapter's
-        # own check, which ends the run. OpenRLHF writes no trained prompts anywhere.
+        # The fraction of rows whose prompt was replaced by the question's. The adapter itself checks that
+        # they were, and ends the run if not. OpenRLHF writes no trained prompts anywhere.
         templated=max(series.get("train/coevo_distilled", [0.0])),
         difference=max(map(abs, series["train/vllm_kl"])),
         measure="log-probs, the mean of a step at most",
@@ -99,7 +100,7 @@ def evidence(series: Mapping[str, Sequence[float]]) -> Evidence:
 
 
 def _series(folder: Path) -> Iterator[tuple[str, list[float]]]:
-    """All numbers that OpenRLHF wrote for TensorBoard, by name, one a step."""
+    """Return all numbers that OpenRLHF wrote for TensorBoard: by name, one per step."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     for path in sorted({file.parent for file in folder.rglob("events.out.tfevents.*")}):

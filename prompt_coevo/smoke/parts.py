@@ -1,4 +1,4 @@
-"""What the smoke of every adapter is made of: variants, their settings, and what a run leaves."""
+"""Parts of every adapter's smoke: variants, their settings, and a run's results."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 GROUP: Final = 4
-"""Rollouts of a question."""
+"""Rollouts per question."""
 QUESTIONS: Final = 16
 QUESTIONS_PER_STEP: Final = 4
 ROLLOUTS_PER_STEP: Final = GROUP * QUESTIONS_PER_STEP
 EPOCHS: Final = 3
 STEPS: Final = EPOCHS * QUESTIONS // QUESTIONS_PER_STEP
 PROMPT_TOKENS: Final = 200
-"""With a completion less than the 256 positions of the policy."""
+"""Together with a completion this stays below the policy's 256 positions."""
 LEARNING_RATE: Final = 4e-4
 
 Command: TypeAlias = tuple[Sequence[str], Mapping[str, str]]
-"""A process to start, and what its environment has besides."""
+"""A command to start, and additional environment variables."""
 
 
 @dataclass(frozen=True)
@@ -29,48 +29,48 @@ class Variant:
 
     name: str
     says: str
-    """For the table: what is special about it."""
+    """Description in the table: what is special about it."""
 
     coevo: Mapping[str, Any]
-    """Settings of the package, nested."""
+    """Settings of this package, nested."""
 
     host: tuple[str, ...] | Mapping[str, Any] = ()
-    """What the trainer's own configuration has besides: arguments, or values by name."""
+    """Additional configuration of the trainer: arguments, or values by name."""
 
     packages: tuple[str, ...] = ()
-    """What must be installed besides what the adapter needs."""
+    """Packages needed besides the adapter's."""
 
     on_cpu: bool = False
-    """Whether it can run without any GPU."""
+    """True if it can run without a GPU."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a run that ended well left behind, read from its files."""
+    """The results of a run that ended without error, read from its files."""
 
     losses: Sequence[float]
-    """One a step."""
+    """One per step."""
 
     gradients: Sequence[float]
-    """Their norms, one a step."""
+    """Gradient norms, one per step."""
 
     metrics: Mapping[str, float]
-    """The package's, at the last step, without `coevo/`."""
+    """This package's metrics at the last step, without `coevo/`."""
 
     templated: float
-    """The greatest share of a step's rollouts under a template."""
+    """The largest fraction of a step's rollouts under a template."""
 
     prompts: int | None = None
-    """Trained prompts that were compared with the questions; None where the host does not show them."""
+    """Number of trained prompts compared with the questions; None if the trainer does not expose them."""
 
     strangers: int = 0
-    """Those among them that are no question of the dataset as it stands there."""
+    """Number of these prompts that are not a question as it stands in the dataset."""
 
     difference: float | None = None
-    """Between the sampler and the trainer, in rows without a template; None if it was not measured."""
+    """Difference between sampler and trainer in rows without a template; None if not measured."""
 
     measure: str = ""
-    """What that is the difference of."""
+    """The quantity that `difference` measures."""
 
 
 @dataclass(frozen=True)
@@ -80,21 +80,21 @@ class Adapter:
     name: str
     title: str
     packages: tuple[str, ...]
-    """Without which nothing of it runs."""
+    """Packages that every variant needs."""
 
     install: Mapping[str, str]
-    """By package: what to give to `pip install`."""
+    """What to pass to `pip install`, by package."""
 
     variants: tuple[Variant, ...]
     prepare: Callable[[Variant, Path, bool], Command]
-    """Writes what the variant's process needs into its folder, and says how it is started; the last
-    argument is true on a CPU."""
+    """Writes the variant's input files into its folder and returns the command; the last argument is true
+    on a CPU."""
 
     read: Callable[[Variant, Path], Evidence]
-    """Raises OSError, KeyError or ValueError if the run did not leave what it should in the folder."""
+    """Reads the results. Raises OSError, KeyError or ValueError if some are missing from the folder."""
 
 
-# The settings of the package, the same for every adapter.
+# This package's settings, the same for every adapter.
 
 _ANSWERS: Final = {
     "reflection": {"function": "prompt_coevo.smoke.world.answer"},
@@ -131,7 +131,7 @@ INSPO: Final[Mapping[str, Any]] = {
 
 
 def ray_variants(checkpointing: str) -> tuple[Variant, ...]:
-    """What the adapters with Ray and vLLM both try; the argument is the host's."""
+    """Return the variants common to the adapters with Ray and vLLM; the argument is the trainer's."""
     return (
         Variant("p2o", "P2O, bf16, vLLM", WAVES),
         Variant("stream", "stream", STREAM),
@@ -141,7 +141,7 @@ def ray_variants(checkpointing: str) -> tuple[Variant, ...]:
 
 
 def method_and_file(variant: Variant, folder: Path) -> tuple[str, Path]:
-    """Write the variant's settings into the folder; return the method's flag and the file."""
+    """Write the variant's settings into the folder. Return the method's flag and the file."""
     file = folder / "coevo.yaml"
     file.write_text(json.dumps(variant.coevo, indent=1), "utf-8")  # JSON is YAML
     (method,) = variant.coevo["algorithms"]
@@ -149,7 +149,7 @@ def method_and_file(variant: Variant, folder: Path) -> tuple[str, Path]:
 
 
 def ours(metrics: Mapping[str, float], prefix: str) -> dict[str, float]:
-    """Those whose names begin with `prefix`, without it."""
+    """Return the metrics whose names begin with `prefix`, without it."""
     return {
         name.removeprefix(prefix): value
         for name, value in metrics.items()

@@ -1,4 +1,4 @@
-"""Runs the variants of an adapter one after the other, each in a process with a limit of time."""
+"""Run the variants of an adapter one after the other, each in a process with a time limit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OFFLINE: Final = {
     "HF_DATASETS_OFFLINE": "1",
     "HF_HUB_OFFLINE": "1",
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-    "RAY_ADDRESS": "local",  # a Ray that runs on the machine already is somebody else's
+    "RAY_ADDRESS": "local",  # a Ray already running on the machine is somebody else's
     "RAY_USAGE_STATS_ENABLED": "0",
     "TOKENIZERS_PARALLELISM": "false",
     "TRANSFORMERS_OFFLINE": "1",
@@ -34,7 +34,7 @@ _OFFLINE: Final = {
     "WANDB_MODE": "disabled",
 }
 _BENDING: Final = "PROMPT_COEVO_"
-"""Variables with the user's own settings would make this another run."""
+"""Prefix of the variables that hold the user's own settings, which would change the run."""
 _PATIENCE_S: Final = 20.0
 _SHOWN: Final = 200
 _TAIL: Final = 65536
@@ -53,10 +53,10 @@ class Outcome:
 def run_all(
     adapter: Adapter, variants: Sequence[Variant], folder: Path, limit_s: float, gpu: str | None
 ) -> Iterator[Outcome]:
-    """One outcome after the other, as they come.
+    """Run the variants and yield each outcome as it comes.
 
-    `gpu` is the one to use, as `CUDA_VISIBLE_DEVICES` names it; without one the variants run on the CPU. A
-    variant that fails does not keep the next one from being tried.
+    `gpu` is named as in `CUDA_VISIBLE_DEVICES`; without one the variants run on the CPU. After a failed
+    variant the next one still runs.
     """
     for variant in variants:
         if lacking := missing(adapter, variant, gpu):
@@ -70,7 +70,7 @@ def run_all(
 
 
 def missing(adapter: Adapter, variant: Variant, gpu: str | None) -> str | None:
-    """Why a variant cannot run here, and what to install; None if it can."""
+    """Return why a variant cannot run here and what to install, or None if it can run."""
     if gpu is None and not variant.on_cpu:
         return "needs a GPU"
     lacking = [one for one in (*adapter.packages, *variant.packages) if not is_installed(one)]
@@ -107,7 +107,7 @@ def _run(
 
 
 def _process(command: Command, folder: Path, limit_s: float, gpu: str | None) -> int | None:
-    """The exit status, or None if the time was over. Nothing that was started is left over."""
+    """Return the exit status, or None after a timeout. Nothing that was started keeps running."""
     arguments, own = command
     with (folder / LOG).open("wb") as log:
         process = subprocess.Popen(
@@ -134,9 +134,9 @@ def _environment(gpu: str | None) -> Mapping[str, str]:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """End a process and its group, whose leader it is.
+    """End a process and its group, which it leads.
 
-    Politely first: a driver of Ray then ends its Ray, whose processes are in other groups.
+    First politely: a Ray driver then ends its own Ray, whose processes are in other groups.
     """
     _signal(process, signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):
@@ -151,7 +151,7 @@ def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
 
 
 def _last_words(log: Path) -> str:
-    """The last line that names an error, or else the last line at all."""
+    """Return the last line that names an error, or else the last line."""
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - _TAIL))
         lines = [line.strip() for line in file.read().decode("utf-8", "replace").split("\n")]

@@ -1,4 +1,4 @@
-"""The outcomes as a table in Markdown, with the machine that they are of."""
+"""The outcomes as a Markdown table, with the machine that they come from."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SHOWN = ("torch", "transformers", "trl", "verl", "openrlhf", "vllm", "deepspeed
 
 
 def markdown(adapter: Adapter, outcomes: Sequence[Outcome], machine: str) -> str:
-    """The whole file."""
+    """Return the whole file."""
     rows = [["variant", "", "", "seconds", "what was checked, or what is wrong"]]
     rows.append(["---"] * 5)
     for one in outcomes:
@@ -25,7 +25,7 @@ def markdown(adapter: Adapter, outcomes: Sequence[Outcome], machine: str) -> str
 
 
 def _cell(text: str) -> str:
-    """No text from a log can end the cell or become markup."""
+    """Escape a log text so that it cannot end the cell or become markup."""
     return text.replace("|", "\\|").replace("<", "&lt;")
 
 

@@ -1,4 +1,4 @@
-"""TRL: GRPOTrainer with the callback; `python -m prompt_coevo.smoke.trl FOLDER` does a folder's job."""
+"""TRL: GRPOTrainer with the callback. `python -m prompt_coevo.smoke.trl FOLDER` runs a folder's job."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _JOB: Final = "job.json"
 _RESULT: Final = "result.json"
 _OUR_METRICS: Final = "coevo/"
 LORA: Final = "lora"
-"""Among a variant's values for the trainer: the policy is trained by LoRA."""
+"""A trainer value of the variant that trains the policy by LoRA."""
 
 _VLLM: Final[Mapping[str, Any]] = {
     "use_vllm": True,
@@ -47,7 +47,7 @@ _CHECKPOINTING: Final[Mapping[str, Any]] = {"gradient_checkpointing": True}
 def _prepare(variant: Variant, folder: Path, cpu: bool) -> Command:
     job = {"coevo": variant.coevo, "trainer": variant.host or {}, "cpu": cpu}
     (folder / _JOB).write_text(json.dumps(job), "utf-8")
-    # With several GPUs to be seen in one process, transformers would spread the batch over them.
+    # With several visible GPUs, transformers would spread the batch over them.
     seen = {"CUDA_VISIBLE_DEVICES": ""} if cpu else {}
     return [sys.executable, "-m", "prompt_coevo.smoke.trl", str(folder)], seen
 
@@ -75,7 +75,7 @@ ADAPTER: Final = Adapter(
 
 
 class Looking:
-    """Looks at what reaches the loss of a trainer, below the callback, which is attached later."""
+    """Record what reaches a trainer's loss, below the callback, which is attached later."""
 
     def __init__(self, trainer: Any) -> None:
         self.prompts = self.strangers = 0
@@ -99,7 +99,7 @@ class Looking:
             self.strangers += prompt not in self._questions
         sampler, old = inputs.get("sampling_per_token_logps"), inputs.get("old_per_token_logps")
         if sampler is not None and old is not None:
-            # In rows under a template the adapter has put one in the other's place: they add nothing.
+            # In rows under a template the adapter replaced one with the other, so their difference is 0.
             apart = ((sampler - old).abs() * inputs["completion_mask"]).max().item()
             known = 0.0 if self.difference is None else self.difference
             self.difference = apart if math.isnan(apart) else max(known, apart)
@@ -108,7 +108,7 @@ class Looking:
 
 def main(folder: Path) -> None:
     """Train, and write what is to be judged."""
-    # Late: it needs torch, which the command line does without.
+    # Late: this needs torch, which the command line does not.
     from prompt_coevo.adapters.trl import CoevoCallback
 
     job = json.loads((folder / _JOB).read_text("utf-8"))

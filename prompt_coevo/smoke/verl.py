@@ -117,7 +117,7 @@ def _read(variant: Variant, folder: Path) -> Evidence:
     steps = [one["data"] for one in _records(folder / _METRICS)]
     trained = [one for one in steps if "actor/pg_loss" in one]
     prompts = None if "inspo" in variant.coevo else _trained_prompts(folder / _DUMPS)
-    # The chat template writes roles as special tokens, which the dumps leave out.
+    # The chat template writes roles as special tokens, which the dumps omit.
     known = {task.question for task in world.tasks()}
     apart = [one["training/rollout_probs_diff_max"] for one in trained]
     return Evidence(
@@ -133,7 +133,7 @@ def _read(variant: Variant, folder: Path) -> Evidence:
 
 
 def _trained_prompts(folder: Path) -> list[str]:
-    """Of VeRL's own dumps, which have what was trained on, without special tokens."""
+    """Return the trained prompts from VeRL's own dumps, which omit special tokens."""
     return [
         " ".join(one["input"].split())
         for file in sorted(folder.glob("*.jsonl"))

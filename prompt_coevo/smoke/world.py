@@ -1,6 +1,6 @@
-"""The questions, the policy, the rewards and the teacher of a smoke: the demo's, which need no network.
+"""Questions, policy, rewards and teacher of the smoke: the demo's, which need no network.
 
-VeRL and OpenRLHF execute this file by its path to take their reward from it.
+VeRL and OpenRLHF run this file by path to get their reward function.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _EASY = 4
 
 
 def tasks() -> tuple[Task, ...]:
-    """Most are about words that the policy does not know, and a teacher can explain.
+    """Draw questions, mostly about words that the policy does not know and a teacher can explain.
 
-    A few are easy, so that there is something to learn from without any template, too.
+    A few are easy, so that there is something to learn without a template.
     """
     drawn = training_tasks(World(), 0, _DRAWN)
     easy = [task for task in drawn if task.kind == "easy"][:_EASY]
@@ -30,7 +30,7 @@ def tasks() -> tuple[Task, ...]:
 
 
 def policy_path() -> Path:
-    """The folder of the policy: 210 000 parameters, tokenizer and chat template."""
+    """Return the policy's folder: 210 000 parameters, tokenizer and chat template."""
     return base_path(World())
 
 
@@ -40,7 +40,7 @@ def _teacher() -> Any:
 
 
 def answer(prompt: str) -> str:
-    """What the reflection model replies: the setting `reflection.function`."""
+    """Reply as the reflection model: the setting `reflection.function`."""
     reply: str = _teacher()(prompt)
     return reply
 
@@ -48,14 +48,14 @@ def answer(prompt: str) -> str:
 def compute_score(
     data_source: str, solution_str: str, ground_truth: str, extra_info: Any = None, **_: Any
 ) -> float:
-    """VeRL's reward: 1 for the right answer in the strict format."""
+    """Return VeRL's reward: 1 for the right answer in the strict format, else 0."""
     return reward(solution_str, ground_truth)
 
 
 def reward_func(
     queries: list[str], prompts: list[str], labels: list[str], **_: Any
 ) -> dict[str, Any]:
-    """OpenRLHF's: the same. A query is the prompt and the response, with its end token."""
+    """Return OpenRLHF's reward, the same as VeRL's. A query is prompt and response with its end token."""
     import torch
 
     answers = [query.rpartition("<assistant>")[2].replace("<end>", "") for query in queries]

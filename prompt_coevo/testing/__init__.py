@@ -1,1 +1,1 @@
-"""Laws that components of any author keep, for their own tests to call."""
+"""Conformance tests ("laws") for adapters, algorithms and components by any author."""

@@ -5,8 +5,8 @@
     class TestMine(AlgorithmLaws):
         settings = {"algorithms": "mine", "plugins": {"mine": {"strength": 2.0}}}
 
-pytest then runs every law on the real engine, with a policy that is a rule and a reflection model that
-answers the built-in proposers. A law that is broken says so in one sentence.
+pytest then runs every law on the real engine, with a rule-based policy and a reflection model that answers
+the built-in proposers. A broken law says so in one sentence.
 """
 
 from __future__ import annotations
@@ -28,36 +28,36 @@ from prompt_coevo.testing.scripted_run import Call, Run, World, rounds_of, scrip
 from prompt_coevo.testing.scripted_world import QUESTIONS, helpful_reply
 from prompt_coevo.types import Assignment, Candidate
 
-_LAG = 5  # more rounds than an epoch has steps, so that rounds come back under other candidates
+_LAG = 5  # more rounds than an epoch has steps, so candidates change before a round comes back
 
 
 class AlgorithmLaws:
-    """Inherit, and say in `settings` which algorithm runs: the settings of a short run.
+    """Subclass this and set `settings` to those of a short run with your algorithm.
 
-    Three epochs of four rounds with six groups each are all there is, so choose settings under which
-    the algorithm evolves something in that time.
+    A run is three epochs of four rounds with six groups each. Choose settings under which the algorithm
+    evolves something in that time.
     """
 
     settings: ClassVar[Mapping[str, Any]]
-    """What `Settings` is made of, but `seed` and `reflection.function`."""
+    """The arguments of `Settings`, without `seed` and `reflection.function`."""
     group_size: ClassVar[int] = 3
     draws: ClassVar[bool] = True
-    """Whether it draws at random; False if all of its decisions follow from what it observes."""
+    """True if the algorithm draws at random; False if its observations determine all its decisions."""
     evolves: ClassVar[bool] = True
-    """Whether it rolls out candidates that the reflection model wrote."""
+    """True if the algorithm rolls out candidates that the reflection model wrote."""
     plans_follow_observations: ClassVar[bool] = False
-    """True if observing a round alone, before the weights are updated, changes what is planned next."""
+    """True if observing a round changes the next plan even before the weights are updated."""
 
     def reply(self, prompt: str) -> str:
-        """What the reflection model answers; override it if your proposer reads another format.
+        """Answer as the reflection model. Override it if your proposer reads another format.
 
-        Must depend on the prompt alone. The keys of the shown questions are what helps: "k3" in an
-        instruction or a template solves the question "what is 3?", and 8, 13 and 18.
+        The reply must depend on the prompt alone. The keys of the shown questions help: "k3" in an
+        instruction or a template solves the question "what is 3?", and also 8, 13 and 18.
         """
         return helpful_reply(prompt)
 
     def test_the_run_shows_something(self) -> None:
-        """A candidate that the reflection model wrote is rolled out: else most laws would say nothing."""
+        """A candidate written by the reflection model is rolled out: else most laws prove nothing."""
         if not self.evolves:
             skip("it evolves nothing")
         new = self._whole().texts - self._whole(reply=probes.raising).texts
@@ -78,7 +78,7 @@ class AlgorithmLaws:
         probes.check_plans(run)
 
     def test_plans_are_never_edited(self) -> None:
-        """Nothing is written to a plan, or to a candidate in it, after it was given out."""
+        """A plan and its candidates never change after the plan was handed out."""
         run = self._whole()
         assert run.edited() == [], f"the plans of the rounds {run.edited()} were edited afterwards"
         for candidate in probes.candidates(run):
@@ -86,14 +86,14 @@ class AlgorithmLaws:
             assert candidate.id == fresh.id, f"the text of {candidate} was edited in place"
 
     def test_plans_hold_what_the_method_says(self) -> None:
-        """A plan has the parts that `Method.provides` names, and is distilled only if it may be."""
+        """A plan has only the parts named in `Method.provides`, and is distilled only if allowed."""
         run = self._whole()
         parts = {part for method in run.methods.values() for part in method.provides}
         may_distill = any(method.may_distill for method in run.methods.values())
         for assignment in (one for plan in run.assignments for one in plan):
             for part in ("instruction", "template"):
                 planned = getattr(assignment, part)
-                assert planned is None or part in parts, f"{part} is no part of provides: {planned}"
+                assert planned is None or part in parts, f"{part} is not in provides: {planned}"
             assert may_distill or not assignment.distilled, (
                 "a template is distilled, see may_distill"
             )
@@ -101,13 +101,13 @@ class AlgorithmLaws:
     # Randomness
 
     def test_the_same_seed_decides_the_same(self) -> None:
-        """Two runs of one seed make the same plans and requests, and remember the same."""
+        """Two runs with one seed make the same plans and requests and save the same state."""
         one, other = self._whole(), self._whole()
         same(one.decisions, other.decisions, "two runs of one seed decide differently")
         same(one.memory, other.memory, "two runs of one seed remember different things")
 
     def test_another_seed_draws_differently(self) -> None:
-        """The settings' seed is what draws depend on."""
+        """Random draws depend on the seed in the settings."""
         if not self.draws:
             skip("it draws nothing")
         first = self._whole().decisions
@@ -115,7 +115,7 @@ class AlgorithmLaws:
         assert any(other != first for other in others), "five seeds, and always the same decisions"
 
     def test_global_randomness_is_left_alone(self) -> None:
-        """The generators that a process shares are neither used nor seeded."""
+        """The process-wide random generators are neither used nor seeded."""
         found = []
         before = random.getstate(), np.random.get_state()
         try:
@@ -133,23 +133,23 @@ class AlgorithmLaws:
     # State
 
     def test_the_state_is_json(self) -> None:
-        """Names are texts, and what is read back is what was written, whenever it is asked for."""
+        """At any time, the state survives a trip through JSON unchanged."""
         run = self._begun()
         for call in [probes.nothing, *script()]:
             call(run)
             memory = run.memory
             read = json.loads(json.dumps(memory, allow_nan=False))
-            same(memory, read, "the state is another one after a trip through JSON")
+            same(memory, read, "the state changes on a trip through JSON")
 
     def test_a_resumed_run_goes_on_the_same(self) -> None:
-        """From the state after any call, a new engine decides as if nothing had happened."""
+        """From the state after any call, a new engine decides as if never interrupted."""
         calls = script()
         whole, watched = self._whole(), self._begun()
         saved = [probes.saved(watched)]
         for call in calls:
             call(watched)
             saved.append(probes.saved(watched))
-        same(whole.decisions, watched.decisions, "that the state was asked for changes decisions")
+        same(whole.decisions, watched.decisions, "asking for the state changes decisions")
         for place, (plans, requests, text) in enumerate(saved[:-1]):
             resumed = self._run()
             resumed.load(json.loads(text))
@@ -174,7 +174,7 @@ class AlgorithmLaws:
             same(expected, found, f"decisions change if rollouts come back {name}")
 
     def test_credit_goes_to_the_candidate_that_was_planned(self) -> None:
-        """Rounds that come back late, out of order or never count for what they ran under."""
+        """Rounds that come back late, out of order or never count for the candidate they ran under."""
         orders = {
             "late": ["plan 0", "plan 1", "plan 2", "observe 0", "observe 2"],
             "late and out of order": ["plan 0", "plan 1", "plan 2", "observe 2", "observe 0"],
@@ -188,7 +188,7 @@ class AlgorithmLaws:
                 same(found["late"], decisions, f"the same rounds count differently if {name}")
 
     def test_rounds_may_come_long_after(self) -> None:
-        """Under other weights, when their candidates may have left, or not at all."""
+        """A round may come back after weight updates, after its candidates have left, or never."""
         run = self._begun()
         waiting: list[list[Assignment]] = []
         for epoch in range(4):
@@ -208,7 +208,7 @@ class AlgorithmLaws:
     # Rewards
 
     def test_unfit_rollouts_are_not_looked_at(self) -> None:
-        """Whatever their reward or status, in training and in the policy's own rollouts."""
+        """An unfit rollout never counts, whatever its reward or status, also in policy rollouts."""
         for salt, reply in enumerate((self.reply, self._misled, self._misled)):
             runs = [
                 self._whole(
@@ -225,7 +225,7 @@ class AlgorithmLaws:
                 same(runs[0].metrics, run.metrics, told)
 
     def test_an_unfit_group_counts_for_nothing(self) -> None:
-        """A group without a rollout to judge by is as one that never came back."""
+        """A group without any usable rollout counts like one that never came back."""
         dropped = self._whole(arrival=lambda rollouts: [probes.without_lost(rollouts)])
         for verdict in probes.UNFIT:
             unfit = self._whole(judge=partial(probes.lost, verdict=verdict))
@@ -233,12 +233,12 @@ class AlgorithmLaws:
             same(dropped.decisions, unfit.decisions, told)
 
     def test_a_reward_of_zero_counts(self) -> None:
-        """As one that is barely more."""
+        """A reward of 0 counts like one barely above 0."""
         found = self._whole(judge=probes.barely_more).decisions
-        same(self._whole().decisions, found, "a reward of 0 does not count as one of barely more")
+        same(self._whole().decisions, found, "a reward of 0 does not count like one barely above 0")
 
     def test_metrics_are_finite_numbers(self) -> None:
-        """By names that are texts, from the beginning on."""
+        """Every metric is finite and has a text as its name, from the beginning on."""
         run = self._begun()
         for call in [probes.nothing, *script()]:
             call(run)
@@ -249,7 +249,7 @@ class AlgorithmLaws:
     # The reflection model and the gates
 
     def test_a_failing_reflection_model_stops_nothing(self) -> None:
-        """Whether it raises, answers nothing, or nonsense: the run and its state stay valid."""
+        """If it raises, or answers nothing or nonsense, the run and its state stay valid."""
         for reply in [probes.raising, probes.no_text, *map(probes.always, probes.REPLIES)]:
             run = self._whole(reply=reply)
             probes.check_plans(run)
@@ -261,7 +261,7 @@ class AlgorithmLaws:
         resumed.calls(second)
 
     def test_a_failure_of_the_reflection_model_passes(self) -> None:
-        """Once it answers again it is asked again."""
+        """The reflection model is asked again after a failure."""
         first, second = _halves()
         good = self._begun().calls(first)
         before = good.replies
@@ -278,7 +278,7 @@ class AlgorithmLaws:
         assert run.replies > before, "after a failure the reflection model was never asked again"
 
     def test_what_the_gates_refuse_is_never_rolled_out(self) -> None:
-        """Neither in training nor for a trial; a gate that raises refuses."""
+        """A refused candidate is not rolled out in training or in trials; a gate that raises refuses."""
         listening = probes.Gate(set(), "listen")
         own = self._whole(reply=probes.raising, plugins={"gate": listening}).texts
         own |= listening.asked
@@ -286,21 +286,23 @@ class AlgorithmLaws:
             gate = probes.Gate(own, answer)
             run = self._whole(plugins={"gate": gate})
             refused, strange = run.texts & gate.refused, run.texts - own
-            assert not refused, f"a gate had refused what was rolled out: {refused.pop()!r}"
+            assert not refused, (
+                f"a candidate was rolled out that a gate had refused: {refused.pop()!r}"
+            )
             assert answer == "refuse some" or not strange, (
-                f"no gate was asked about what was rolled out: {strange.pop()!r}"
+                f"a candidate was rolled out without asking the gates: {strange.pop()!r}"
             )
 
-    # The policy and other plugins
+    # Policy and other plugins
 
     def test_the_policy_is_asked_where_it_is_given(self) -> None:
-        """In begin, step_end, epoch_end and end, by the calling thread, about known questions."""
+        """Only begin, step_end, epoch_end and end ask it: on the calling thread, about known questions."""
         run = self._whole()
         assert run.policy.outside == []
         assert {one[0] for one in run.policy.asked} <= set(QUESTIONS)
 
     def test_another_plugin_is_not_disturbed(self) -> None:
-        """Next to one that gives the other parts and listens, both decide as alone."""
+        """Beside a plugin that provides the other parts and listens, both decide as if alone."""
         alone = self._whole()
         parts = {part for method in alone.methods.values() for part in method.provides}
         both = self._whole(plugins={"bystander": probes.Bystander(parts)})
@@ -311,10 +313,10 @@ class AlgorithmLaws:
         )
         same(alone.memory, memory, "next to another plugin it remembers different things")
 
-    # Inside
+    # Internals
 
     def _misled(self, prompt: str) -> str:
-        """A reply that helps with other questions than those shown, so that few candidates do well."""
+        """Reply with help for other questions than those shown, so that few candidates do well."""
         return self.reply(
             re.sub(r"what is (\d+)\?", lambda found: f"what is {int(found[1]) + 1}?", prompt)
         )
@@ -332,7 +334,7 @@ class AlgorithmLaws:
         return self._begun(**changes).calls(script())
 
     def _in_order(self, order: Sequence[str], **changes: Any) -> dict[str, list[tuple[Any, ...]]]:
-        """The decisions of a run whose rounds, three before each update, are handled in this order."""
+        """Return a run's decisions with its rounds, three before each update, handled in this order."""
         run = self._begun(**changes)
         for epoch in range(4):
             for half in range(2):

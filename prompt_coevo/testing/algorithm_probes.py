@@ -1,4 +1,5 @@
-"""What the laws of a method put beside it, and how they look at what it did."""
+"""Gates, plugins and rewards that the laws of algorithms run a method with, and checks of its plans and
+metrics."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ REPLIES = (
 
 
 class Gate:
-    """Refuses candidates that are not the method's own: all of them, or every other one, or none."""
+    """Refuse all candidates that are not the method's own, or every other one, or none."""
 
     def __init__(self, own: set[str], answer: str) -> None:
         self.asked: set[str] = set()
@@ -74,7 +75,7 @@ class Gate:
 
 
 class Bystander:
-    """Gives empty parts where the method gives none, and counts groups."""
+    """Provide empty parts where the method provides none, and count groups."""
 
     def __init__(self, parts: Collection[str]) -> None:
         instruction = None if "instruction" in parts else Candidate("", "instruction")
@@ -102,7 +103,7 @@ def nothing(run: Run) -> None: ...
 
 
 def saved(run: Run) -> tuple[int, int, str]:
-    """How many plans and requests there were, and the state as a host may write it."""
+    """Return the number of plans and requests so far, and the state as JSON text."""
     return len(run.plans), len(run.policy.asked), json.dumps(run.state(), sort_keys=True)
 
 
@@ -113,7 +114,7 @@ def candidates(run: Run) -> list[Candidate]:
 
 
 def check_plans(run: Run) -> None:
-    """One valid assignment per rollout, whatever the size of the groups."""
+    """Check that there is one valid assignment per rollout, whatever the size of the groups."""
     assert run.plan([]) == [], "there is a plan for no questions"
     for size in SIZES:
         ids = [*QUESTIONS, next(iter(QUESTIONS))]
@@ -162,7 +163,7 @@ def last_group_first(rollouts: list[Rollout]) -> list[list[Rollout]]:
 
 
 def unfit(assignment: Assignment, verdict: Verdict, every: int) -> Verdict:
-    """The rule, but for some rollouts: whole groups, all members but one, or one."""
+    """Judge by the rule, but make some rollouts unfit: whole groups, all members but one, or one."""
     question, member = assignment.question_id, assignment.member
     chosen = (
         digest("group", question) % every == 0
@@ -173,7 +174,7 @@ def unfit(assignment: Assignment, verdict: Verdict, every: int) -> Verdict:
 
 
 def unfit_trials(assignment: Assignment, verdict: Verdict, salt: int) -> Verdict:
-    """The rule, but for a third of what the policy is asked for: a parent's, a child's, or both."""
+    """Judge by the rule, but make a third of the policy rollouts unfit: a parent's, a child's, or both."""
     chosen = digest(salt, assignment.question_id, *texts_of(assignment)) % 3 == 0
     return verdict if chosen else rule(assignment)
 
@@ -196,7 +197,7 @@ def barely_more(assignment: Assignment) -> Verdict:
 
 
 def by_texts(assignment: Assignment, salt: int) -> Verdict:
-    """Half of the questions are worth what their instruction and template are worth."""
+    """Judge half of the questions by their instruction and template."""
     if digest(assignment.question_id) % 2:
         return digest(salt, *texts_of(assignment)) % 8 / 8, "ok"
     return rule(assignment)

@@ -1,4 +1,4 @@
-"""How the laws compare two runs, expect an error, ask at the same time and skip."""
+"""Helpers for the laws: compare two runs, expect an error, ask concurrently, skip."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ T = TypeVar("T")
 
 
 def same(one: Any, other: Any, what: str) -> None:
-    """Raise AssertionError unless both are equal; it names the first place where they differ."""
+    """Raise AssertionError unless both are equal; the message names the first difference."""
     place = _difference(one, other, "")
     assert place is None, f"{what}; the first difference{place}"
 
 
 def raises(expected: type[Exception], call: Callable[[], object], what: str) -> None:
-    """Raise AssertionError unless the call raises the expected error and no other."""
+    """Raise AssertionError unless the call raises exactly the expected error."""
     try:
         found = call()
     except expected:
@@ -30,7 +30,7 @@ def raises(expected: type[Exception], call: Callable[[], object], what: str) -> 
 
 
 def at_once(ask: Callable[[int], T]) -> list[T]:
-    """Call `ask` with 0, 1, ... in as many threads, which begin at the same moment."""
+    """Call `ask` with 0, 1, ... in as many threads, all started at the same moment."""
     ready = threading.Barrier(AT_ONCE)
 
     def wait_and_ask(number: int) -> T:
@@ -41,7 +41,7 @@ def at_once(ask: Callable[[int], T]) -> list[T]:
 
 
 def skip(reason: str) -> None:
-    """Skip the law. pytest is imported late, because nothing else here needs it."""
+    """Skip the law. Imports pytest late, because nothing else here needs it."""
     import pytest
 
     pytest.skip(reason)

@@ -8,7 +8,7 @@
             with my_server(answer) as address:
                 yield MyModel(address)
 
-`answer` is what stands behind the model, in the place of a real one: a function from prompt to reply.
+`answer` replaces the real model behind yours: a function from prompt to reply.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ _PROMPTS = ("", " ", "\x00 \x1b[2J", "half a pair: \ud800", "é Ω 👩‍🚀 \
 
 
 class LanguageModelLaws:
-    """Inherit, and say how the model is made."""
+    """Subclass this and implement `model`."""
 
     def model(self, answer: Callable[[str], str]) -> AbstractContextManager[LanguageModel]:
-        """The model in front of `answer`, which several threads may call.
+        """Open the model in front of `answer`, which several threads may call.
 
-        Where `answer` raises, the service behind the model must fail in its own way for this prompt, and
-        so that asking again does not help.
+        Where `answer` raises, the service behind the model must fail in its own way for this prompt,
+        permanently: asking again must not help.
         """
         raise NotImplementedError
 
     def test_replies_come_in_the_order_of_the_prompts(self) -> None:
-        """One for each, whichever was answered first, and for equal ones, too."""
+        """There is one reply per prompt, also for equal prompts, whichever was answered first."""
         late = threading.Event()
 
         def answer(prompt: str) -> str:
-            if prompt == "0":  # comes last, if the model asks for several at once
+            if prompt == "0":  # comes last, if the model asks concurrently
                 late.wait(_PATIENCE_S)
             if prompt == "3":
                 late.set()
@@ -62,7 +62,7 @@ class LanguageModelLaws:
             assert model.complete([]) == [], "there is a reply without a prompt"
 
     def test_errors_become_replies(self) -> None:
-        """Nothing is raised, and the other prompts are answered."""
+        """A failed prompt raises nothing, and the other prompts are answered."""
 
         def answer(prompt: str) -> str:
             if prompt == "bad":
@@ -75,18 +75,18 @@ class LanguageModelLaws:
                 same(_texts(model, prompts), expected, f"wrong replies to {prompts}")
 
     def test_texts_are_kept_as_they_are(self) -> None:
-        """Whatever they hold, and an empty one is no error."""
+        """Any text comes back unchanged, and an empty one is no error."""
         for text in _REPLIES:
             with self.model(lambda prompt, text=text: text) as model:  # type: ignore[misc]
-                same(_texts(model, ["a"]), [text], "a text came back as another one")
+                same(_texts(model, ["a"]), [text], "a text came back changed")
 
     def test_no_prompt_raises(self) -> None:
-        """Each has a reply, if only an error."""
+        """Every prompt gets a reply, if only an error."""
         with self.model(lambda prompt: "fine") as model:
             _texts(model, _PROMPTS)
 
     def test_usage_is_never_negative(self) -> None:
-        """Nor is it when a call fails, or when nobody knows what it cost."""
+        """It is never negative, also when a call fails or nobody knows its cost."""
 
         def answer(prompt: str) -> str:
             return str(1 / 0) if prompt == "bad" else "fine"
@@ -102,7 +102,7 @@ class LanguageModelLaws:
                 assert usage.usd >= 0, f"usage.usd is {usage.usd!r}"
 
     def test_threads_do_not_mix(self) -> None:
-        """Several may ask at the same time, and each gets its own replies."""
+        """Several threads may ask at the same time, and each gets its own replies."""
         asked = [[f"{number}.{place}" for place in range(6)] for number in range(AT_ONCE)]
         with self.model(lambda prompt: f"to {prompt}") as model:
             found = at_once(lambda number: _texts(model, asked[number]))
@@ -111,7 +111,7 @@ class LanguageModelLaws:
 
 
 def _texts(model: LanguageModel, prompts: Sequence[str]) -> list[str | None]:
-    """Ask, and check that every prompt has one valid reply."""
+    """Ask, check that every prompt has one valid reply, and return the texts."""
     replies = model.complete(prompts)
     assert len(replies) == len(prompts), f"{len(replies)} replies to {len(prompts)} prompts"
     for reply in replies:

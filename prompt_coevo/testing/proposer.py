@@ -9,7 +9,7 @@
         def written(self, texts):
             return "".join(f"<ins_{n}>{text}</ins_{n}>" for n, text in enumerate(texts, 1))
 
-The proposer is built by its name, in a real engine, with a function as the reflection model.
+The proposer is built by name in a real engine, with a function as the reflection model.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ from prompt_coevo.settings import Settings
 from prompt_coevo.types import EMPTY_TEMPLATE, Candidate, CandidateKind
 
 _PARENT, _OTHER = "heron", "plover"
-"""Words that stand in no meta-prompt, to see what is shown where."""
+"""Words that occur in no meta-prompt, to see where a text is shown."""
 
 _FENCE = re.compile(r"</?\w+>|```|\"\"\"|^#+ ", re.MULTILINE)
 
 
 class ProposerLaws:
-    """Inherit, and say which proposer it is and how a reply to it looks."""
+    """Subclass this, name the proposer, and implement `written`."""
 
     proposer: ClassVar[str]
-    """Its name, or `module:attribute`."""
+    """The proposer's name, or `module:attribute`."""
     kind: ClassVar[CandidateKind]
-    """What it writes."""
+    """The kind of candidate that it writes."""
     settings: ClassVar[Mapping[str, Any]] = {}
-    """What `Settings` is made of, but the algorithms and `reflection.function`."""
+    """The arguments of `Settings`, without the algorithms and `reflection.function`."""
 
     def written(self, texts: Sequence[str]) -> str:
-        """A reply of the reflection model from which the proposer reads these texts."""
+        """Return a reply of the reflection model from which the proposer reads these texts."""
         raise NotImplementedError
 
-    # What is given back
+    # Results
 
     def test_proposals_come_in_the_order_of_the_requests(self) -> None:
-        """One for each, with its request and the text that belongs to it."""
+        """There is one proposal per request, with that request and the text that belongs to it."""
         names = [f"{_PARENT}{number}" for number in (3, 1, 4, 0, 2)]
 
         def reply(prompt: str) -> str:
@@ -66,7 +66,7 @@ class ProposerLaws:
         assert self._made(reply).propose([]) == [], "there is a proposal without a request"
 
     def test_no_more_texts_than_asked_for(self) -> None:
-        """And the first ones of the reply."""
+        """A proposal holds at most the requested number of texts: the first ones in the reply."""
         texts = [f"text {number}" for number in range(1, 8)]
         for count in (1, 2, 5):
             request = replace(self._request(), count=count)
@@ -76,7 +76,7 @@ class ProposerLaws:
             assert proposal.texts, "a good reply gave no text"
 
     def test_several_parents_are_welcome(self) -> None:
-        """As are an empty one, and no failures or no history to learn from."""
+        """A request may have several parents or an empty one, and no failures or history."""
         empty = EMPTY_TEMPLATE if self.kind == "template" else Candidate("", self.kind)
         one = self._request()
         requests = [
@@ -90,7 +90,7 @@ class ProposerLaws:
         assert all(one.texts == ("Fine.",) for one in proposals), f"{proposals}"
 
     def test_requests_can_be_told_apart(self) -> None:
-        """By a hash that is the same for the same request, and only for it."""
+        """A request's hash is the same for the same request and differs for any other."""
         one = self._request()
         other = replace(one, parents=(Candidate("Something else.", self.kind),))
         requests = [one, other, replace(one, count=9)]
@@ -101,7 +101,7 @@ class ProposerLaws:
             return [proposal.request_hash for proposal in proposals]
 
         first = hashes()
-        assert first == hashes(), "the same request has another hash in another run"
+        assert first == hashes(), "the same request has a different hash in another run"
         assert all(first), "a request has no hash"
         for (prompt, own), (earlier, its) in combinations(zip(shown, first, strict=True), 2):
             assert (own == its) == (prompt == earlier), "different requests have the same hash"
@@ -109,7 +109,7 @@ class ProposerLaws:
     # Replies
 
     def test_no_reply_raises(self) -> None:
-        """Each has its proposal: texts, or a sentence that says why there are none."""
+        """Every reply gives a proposal: texts, or a sentence that says why there are none."""
         reply = ""
         proposer = self._made(lambda prompt: reply)
         for reply in self._strange_replies():
@@ -118,7 +118,7 @@ class ProposerLaws:
             assert not proposal.failed, f"a reply counts as a failed call: {reply!r:.200}"
 
     def test_a_failed_call_is_told(self) -> None:
-        """Of each request alone; its error is what the problem says."""
+        """A failed call affects only its own request, and the problem quotes its error."""
 
         def reply(prompt: str) -> str:
             if f"{_PARENT}1" in prompt:
@@ -134,7 +134,7 @@ class ProposerLaws:
         assert failed.texts == (), f"a failed call has texts: {failed.texts}"
         assert "no route" in (failed.problem or ""), f"the problem says only: {failed.problem}"
 
-    # Texts from outside
+    # Untrusted texts
 
     def test_failures_cannot_close_their_fences(self) -> None:
         """No question, response, answer or score shown adds a tag or a fence to the prompt."""
@@ -144,7 +144,7 @@ class ProposerLaws:
         assert not added, f"a failure that is shown adds {sorted(added)} to the prompt"
 
     def test_a_parent_cannot_close_its_fence(self) -> None:
-        """The tag that stands around a candidate is not in the candidate."""
+        """A candidate that is shown cannot contain the tag around it."""
         plain = self._request()
 
         def with_text(said: str) -> list[ProposalRequest]:
@@ -162,7 +162,7 @@ class ProposerLaws:
                 assert before.count(fence) == after.count(fence), told
 
     def test_texts_are_not_filled_in(self) -> None:
-        """Placeholders and formats in what is shown stay as they are."""
+        """Placeholders and format fields in shown texts stay as they are."""
         odd = "{{parent}} {{failures}} {{count}} {parent} {0} %s ${x}"
         plain, prompt = self._prompts([self._request(), self._request(said=odd)])
         shown = prompt.count("{{failures}} {{count}} {parent} {0} %s ${x}")
@@ -170,11 +170,11 @@ class ProposerLaws:
         assert plain.count(_OTHER) == prompt.count(_OTHER) == shown or not plain.count(_OTHER), told
         assert plain.count(_PARENT) == prompt.count(_PARENT), told
 
-    # Inside
+    # Internals
 
     @property
     def _attack(self) -> str:
-        """Every tag and fence that a prompt or a reply of this proposer has, and some more."""
+        """Join every tag and fence of this proposer's prompts and replies, and a few more."""
         (prompt,) = self._prompts([self._request()])
         known = sorted({*_FENCE.findall(prompt), *_FENCE.findall(self.written(["a", "b"]))})
         names = sorted({name for fence in known for name in re.findall(r"\w+", fence)})
@@ -194,7 +194,7 @@ class ProposerLaws:
         return engine.context.proposer(self.proposer)
 
     def _prompts(self, requests: Sequence[ProposalRequest]) -> list[str]:
-        """What the reflection model is shown for each."""
+        """Return what the reflection model is shown for each request."""
         prompts: list[str] = []
 
         def reply(prompt: str) -> str:
@@ -223,7 +223,7 @@ def _check(proposal: Proposal, reply: str) -> None:
 
 
 def _enclosing(prompt: str, word: str) -> str | None:
-    """The name of the innermost tag that is open where the word stands; None if it is not shown."""
+    """Return the innermost tag open at the word; None if the word is not shown."""
     place = prompt.find(word)
     opened: list[str] = []
     for match in re.finditer(r"<(/?)(\w+)>", prompt[: max(place, 0)]):

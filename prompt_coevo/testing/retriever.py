@@ -7,7 +7,7 @@
         def retriever(self, passages):
             yield MyIndex(passages)
 
-`passages` are pairs of id and contents, in the order of the rows.
+`passages` are pairs of id and contents, in row order.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PASSAGES: Final[Passages] = [
     (f"id {row}", contents)
     for row, contents in enumerate([*_ROWS[:3], _TWIN, *_ROWS[3:6], _TWIN, *_ROWS[6:], _TWIN])
 ]
-"""Eleven passages, three of which are equal."""
+"""Eleven passages, three of them equal."""
 
 _QUERIES: Final = [
     "a body of ice with a tail that points away from the sun",
@@ -52,7 +52,7 @@ _QUERIES: Final = [
     "zebra stripes",
     "abacus",
 ]
-"""Longer ones first, one of them twice."""
+"""Longer queries first, one of them twice."""
 
 _REFUSED: Final[list[tuple[Any, Any]]] = [
     ([""], 3),
@@ -80,23 +80,23 @@ _ODD: Final = [
 
 
 class RetrieverLaws:
-    """Inherit, and say how a retriever over some passages is made."""
+    """Subclass this and implement `retriever`."""
 
     may_be_down: ClassVar[bool] = False
-    """Whether something that it needs may fail for a while; `outage` is how."""
+    """True if the retriever depends on something that may fail for a while; then implement `outage`."""
 
     def retriever(self, passages: Passages) -> AbstractContextManager[Retriever]:
-        """A retriever over these passages; it may be the same one for the same passages."""
+        """Open a retriever over these passages. The same passages may get the same retriever."""
         raise NotImplementedError
 
     def outage(self, retriever: Retriever) -> AbstractContextManager[Any]:
-        """Inside, what the retriever needs is down; afterwards it is back."""
+        """Take down what the retriever needs inside the context, and bring it back afterwards."""
         raise NotImplementedError
 
     # Answers
 
     def test_a_batch_is_answered_as_its_queries_alone(self) -> None:
-        """One list per query, in their order, for equal ones, too."""
+        """There is one list of hits per query, in order, also for equal queries."""
         with self.retriever(PASSAGES) as retriever:
             alone = [retriever.search([query], 4)[0] for query in _QUERIES]
             for queries in (_QUERIES, _QUERIES[::-1], tuple(_QUERIES)):
@@ -107,7 +107,7 @@ class RetrieverLaws:
             assert retriever.search([], 4) == [], "there is a list without a query"
 
     def test_a_passage_is_found_by_its_own_words(self) -> None:
-        """Each of them, with its id."""
+        """Every passage is found by its own words, with its id."""
         with self.retriever(PASSAGES) as retriever:
             found = retriever.search([contents for _, contents in PASSAGES], 1)
             for (name, contents), hits in zip(PASSAGES, found, strict=True):
@@ -116,7 +116,7 @@ class RetrieverLaws:
                 assert contents == _TWIN or hits[0].id == name, f"{hits[0].id!r} is not {name!r}"
 
     def test_hits_are_ranked(self) -> None:
-        """Ranks 1, 2, 3 ...; scores finite and never rising; every id once, with its contents."""
+        """Ranks are 1, 2, 3, ...; scores are finite and never rise; ids are unique, with their contents."""
         with self.retriever(PASSAGES) as retriever:
             for k in (1, 3, len(PASSAGES)):
                 for query, hits in zip(_QUERIES, retriever.search(_QUERIES, k), strict=True):
@@ -124,7 +124,7 @@ class RetrieverLaws:
                     _check_hits(hits, query)
 
     def test_fewer_hits_are_the_first_of_more(self) -> None:
-        """A smaller k changes nothing else."""
+        """A smaller k only shortens the list."""
         with self.retriever(PASSAGES) as retriever:
             for query in _QUERIES:
                 (more,) = retriever.search([query], 9)
@@ -132,7 +132,7 @@ class RetrieverLaws:
                     _check_same(more[:k], retriever.search([query], k)[0], query)
 
     def test_more_passages_than_there_are_cannot_be_found(self) -> None:
-        """Nothing stands in the place of those that are missing."""
+        """If k exceeds the number of passages, the list is shorter and nothing fills it up."""
         with self.retriever(PASSAGES) as retriever:
             for query, hits in zip(_QUERIES, retriever.search(_QUERIES, 100), strict=True):
                 assert len(hits) <= len(PASSAGES), f"{len(hits)} of {len(PASSAGES)} passages"
@@ -142,7 +142,7 @@ class RetrieverLaws:
             assert [hit.id for hit in hits] == [PASSAGES[0][0]], f"the one passage, not {hits}"
 
     def test_of_equal_passages_the_first_row_comes_first(self) -> None:
-        """Whatever k is."""
+        """Equal passages come in row order, for any k."""
         twins = [name for name, contents in PASSAGES if contents == _TWIN]
         with self.retriever(PASSAGES) as retriever:
             for k in (2, 3, 6):
@@ -151,7 +151,7 @@ class RetrieverLaws:
                 assert found == twins[:k], f"equal passages came as {found}, not as {twins}"
 
     def test_the_callers_lists_are_its_own(self) -> None:
-        """Queries are not changed, and what a caller does to its hits is nobody else's matter."""
+        """Queries stay unchanged, and what a caller does to its hits affects no other caller."""
         with self.retriever(PASSAGES) as retriever:
             queries = list(_QUERIES)
             found = retriever.search(queries, 3)
@@ -164,16 +164,16 @@ class RetrieverLaws:
                 _check_same(mine, theirs, query)
             _check_same(before[5], found[5], "a query that was asked twice")
 
-    # Questions
+    # Refusals
 
     def test_what_cannot_be_asked_is_refused(self) -> None:
-        """With QueryError, whatever else is in the batch; the next query is answered."""
+        """QueryError is raised, whatever else is in the batch, and the next query is answered."""
         with self.retriever(PASSAGES) as retriever:
             _check_refusals(retriever)
             assert retriever.search(["fjord"], 1)[0], "after a refusal nothing is found"
 
     def test_odd_queries_are_answered_or_refused(self) -> None:
-        """Nothing but QueryError is raised for any text."""
+        """Any text is answered or raises QueryError, nothing else."""
         with self.retriever(PASSAGES) as retriever:
             for query in _ODD:
                 try:
@@ -185,10 +185,10 @@ class RetrieverLaws:
     # The retriever
 
     def test_info_says_what_is_searched(self) -> None:
-        """The same every time, and another fingerprint for another corpus."""
+        """Info is the same every time, and another corpus has another fingerprint."""
         with self.retriever(PASSAGES) as retriever:
             info = retriever.info()
-            assert info == retriever.info(), "info says something else the second time"
+            assert info == retriever.info(), "info differs the second time"
         assert info.passages == len(PASSAGES), f"{info.passages} of {len(PASSAGES)} passages"
         assert info.kind, "the kind is empty"
         assert info.fingerprint, "the fingerprint is empty"
@@ -199,7 +199,7 @@ class RetrieverLaws:
         assert other.fingerprint != info.fingerprint, "two corpora have the same fingerprint"
 
     def test_threads_do_not_mix(self) -> None:
-        """Several may search at the same time, and each gets its own hits."""
+        """Several threads may search at the same time, and each gets its own hits."""
         with self.retriever(PASSAGES) as retriever:
             alone = {query: retriever.search([query], 3)[0] for query in _QUERIES}
 
@@ -213,7 +213,7 @@ class RetrieverLaws:
                     _check_same(alone[query], hits, query)
 
     def test_an_outage_is_told_and_passes(self) -> None:
-        """RetrieverUnavailable while it lasts, never "nothing found"; right answers afterwards."""
+        """During an outage it raises RetrieverUnavailable, never finds nothing; afterwards it answers."""
         if not self.may_be_down:
             skip("nothing that it needs may be down")
         with self.retriever(PASSAGES) as retriever:
@@ -225,7 +225,7 @@ class RetrieverLaws:
                     raises(RetrieverUnavailable, search, f"during an outage {queries}")
                 raises(RetrieverUnavailable, retriever.info, "during an outage info")
                 _check_refusals(retriever)
-            assert retriever.info() == info, "after the outage info says something else"
+            assert retriever.info() == info, "info differs after the outage"
             for query, mine, theirs in zip(
                 _QUERIES, expected, retriever.search(_QUERIES, 4), strict=True
             ):
@@ -248,7 +248,7 @@ def _check_hits(hits: Sequence[Hit], query: str) -> None:
 
 
 def _check_same(one: Sequence[Hit], other: Sequence[Hit], query: str) -> None:
-    """The same passages at the same places; a batch may round scores differently."""
+    """Check that both have the same passages in the same places; a batch may round scores differently."""
     names = [[(hit.id, hit.rank) for hit in hits] for hits in (one, other)]
     assert names[0] == names[1], f"for the query {query!r:.80} once {names[0]}, once {names[1]}"
     near = 1e-3 * max((abs(hit.score) for hit in one), default=0.0)

@@ -1,4 +1,4 @@
-"""A run without a trainer: an engine, driven as an adapter drives it, and what it decided."""
+"""A run without a trainer: drives an engine as an adapter does and records its decisions."""
 
 from __future__ import annotations
 
@@ -32,44 +32,44 @@ EPOCHS: Final = 3
 PER_ROUND: Final = 6
 
 Arrival: TypeAlias = Callable[[list[Rollout]], Sequence[list[Rollout]]]
-"""In which calls, and in which order, the rollouts of a round come back."""
+"""Splits a round's rollouts into the calls, in order, in which they come back."""
 
 Call: TypeAlias = Callable[["Run"], None]
-"""Something that an adapter does."""
+"""One call that an adapter makes."""
 
 
 def at_once(rollouts: list[Rollout]) -> Sequence[list[Rollout]]:
-    """All of a round in one call."""
+    """Return all rollouts of a round in one call."""
     return [rollouts]
 
 
 @dataclass(frozen=True)
 class World:
-    """What a run meets. `settings` are all but the reflection function."""
+    """The surroundings of a run. `settings` lack only the reflection function."""
 
     settings: Mapping[str, Any]
     group_size: int = 3
     seed: int = 0
     reply: Reply = helpful_reply
     judge: Judge = rule
-    """Of the rollouts of training."""
+    """Judges rollouts of training."""
     policy_judge: Judge = rule
-    """Of those that the policy is asked for."""
+    """Judges policy rollouts."""
     arrival: Arrival = at_once
     plugins: Mapping[str, object] = field(default_factory=dict)
 
 
 class Run:
-    """Use: `begin`, or `load`; then calls.
+    """One scripted run: call `begin` or `load` first, then anything else.
 
-    Raises AssertionError as soon as a plugin raised, which the engine only writes to the log.
+    Raises AssertionError as soon as a plugin raises; the engine itself would only log that.
     """
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.policy = ScriptedPolicy(world.policy_judge)
         self.replies = 0
-        """Calls of the reflection function."""
+        """Number of calls of the reflection function."""
         reflection = {**world.settings.get("reflection", {}), "function": self._reply}
         settings = Settings(**{**world.settings, "seed": world.seed, "reflection": reflection})
         self.engine = Coevolution.from_settings(settings, plugins=world.plugins)
@@ -77,13 +77,13 @@ class Run:
         self.assignments: list[list[Assignment]] = []
         self._given_out: list[str] = []
 
-    # What an adapter does
+    # Calls of an adapter
 
     def begin(self) -> None:
         self._moment("begin")
 
     def plan(self, question_ids: Sequence[str], group_size: int | None = None) -> list[Assignment]:
-        """The plan as it travels with its rows: through JSON."""
+        """Plan a round. Send the plan through JSON, as it travels with its rows."""
         size = group_size or self.world.group_size
         plan: list[Assignment] = self._call("plan", question_ids, size)
         self.assignments.append(plan)
@@ -106,19 +106,19 @@ class Run:
         return dict(self._call("state_dict"))
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Go on from there, as an adapter does: load, then begin."""
+        """Resume from a state as an adapter does: load, then begin."""
         self._call("load_state_dict", state)
-        # The number of the attempt is all that may differ; without this no two runs could be compared.
+        # The attempt number is the only legal difference; reset it, or no two runs would compare equal.
         version = self.engine.context.policy_version
         self.engine.context.policy_version = version._replace(attempt=0)
         self.begin()
 
     def rollouts(self, plan: Sequence[Assignment]) -> list[Rollout]:
-        """What training's sampler makes of a plan."""
+        """Roll out a plan as training's sampler does."""
         return [rolled_out(assignment, self.world.judge) for assignment in plan]
 
     def round(self, question_ids: Sequence[str]) -> None:
-        """A generation round that comes back before the next one."""
+        """Run a generation round that comes back before the next one."""
         for part in self.world.arrival(self.rollouts(self.plan(question_ids))):
             self.observe(part)
 
@@ -127,11 +127,11 @@ class Run:
             call(self)
         return self
 
-    # What came of it
+    # Results
 
     @property
     def plans(self) -> list[tuple[Any, ...]]:
-        """Every rollout's place, question, texts and manner."""
+        """Return every rollout's place, question, texts, and whether it is distilled."""
         return [
             (one.round, one.group, one.member, one.question_id, *texts_of(one), one.distilled)
             for plan in self.assignments
@@ -144,24 +144,24 @@ class Run:
 
     @property
     def texts(self) -> set[str]:
-        """All that a rollout ran under, in training or outside."""
+        """Return all texts that a rollout ran under, in training or outside."""
         planned = {text for one in self.plans for text in one[4:6]}
         return planned | {text for one in self.policy.asked for text in one[1:3]} - {""}
 
     @property
     def memory(self) -> dict[str, Any]:
-        """What the plugins remember."""
+        """Return the saved states of the plugins."""
         plugins: dict[str, Any] = plugin_states(self.state())
         return plugins
 
     @property
     def metrics(self) -> dict[str, dict[str, Any]]:
-        """By plugin, as the plugins gave them."""
+        """Return the metrics by plugin, as reported."""
         with _nothing_logged():
             return dict(self.engine.context.plugins.by_plugin(hookspecs.coevo_metrics))
 
     def edited(self) -> list[int]:
-        """The rounds whose plans are not what was given out."""
+        """Return the rounds whose plans changed after they were handed out."""
         return [
             number
             for number, plan in enumerate(self.assignments)
@@ -173,7 +173,7 @@ class Run:
         return self.world.reply(prompt)
 
     def _moment(self, name: str, **how: Any) -> None:
-        """A moment at which a method may ask the policy."""
+        """Call the engine at a moment when a method may ask the policy."""
         with self.policy.open() as policy:
             self._call(name, policy, **how)
 
@@ -188,13 +188,13 @@ class Run:
 
 
 def _nothing_logged() -> AbstractContextManager[None]:
-    """Fail where the engine logs an error, as it does when a plugin raises."""
+    """Fail if the engine logs an error, as it does when a plugin raises."""
     checked: AbstractContextManager[None] = TestCase().assertNoLogs(PROJECT, logging.ERROR)
     return checked
 
 
 def script() -> list[Call]:
-    """Three epochs of four rounds, every question once an epoch."""
+    """Return three epochs of four rounds, with every question once per epoch."""
     calls: list[Call] = []
     for epoch in range(EPOCHS):
         ids = _shuffled(epoch)
@@ -207,7 +207,7 @@ def script() -> list[Call]:
 
 
 def rounds_of(epoch: int, count: int) -> list[list[str]]:
-    """The questions of an epoch, in so many rounds."""
+    """Split the questions of an epoch into so many rounds."""
     ids = _shuffled(epoch)
     return [ids[number::count] for number in range(count)]
 

@@ -1,4 +1,4 @@
-"""A world without a trainer: questions, a policy that is a rule, a reflection model that helps it."""
+"""A world without a trainer: questions, a rule-based policy, and a reflection model that helps it."""
 
 from __future__ import annotations
 
@@ -34,27 +34,28 @@ def _question(number: int) -> Question:
 
 
 QUESTIONS: Final = {question.id: question for question in map(_question, range(24))}
-"""Texts and chats, some of them with odd ids."""
+"""Questions as texts and as chats, some with odd ids."""
 
 _NUMBERS: Final = {question_id: number for number, question_id in enumerate(QUESTIONS)}
 
 
 def digest(*parts: object) -> int:
-    """A number that depends on nothing but its arguments, the same in every process."""
+    """Hash the arguments to a number that is the same in every process."""
     text = "\0".join(map(str, parts)).encode("utf-8", "replace")
     return int.from_bytes(hashlib.sha256(text).digest()[:6], "big")
 
 
 def texts_of(assignment: Assignment) -> tuple[str, str]:
-    """Instruction and template; none is the same as an empty one."""
+    """Return the texts of instruction and template; "" for none."""
     instruction, template = assignment.instruction, assignment.template
     return (instruction.text if instruction else "", template.text if template else "")
 
 
 def rule(assignment: Assignment) -> Verdict:
-    """A fourth of the questions is easy. "k3" in the instruction or the template solves question 3.
+    """Judge an assignment. A quarter of the questions is easy; "k3" in instruction or template solves
+    question 3.
 
-    All other rewards are 0, 1/16 or 1/8, by question and texts. Sums of these are exact.
+    All other rewards are 0, 1/16 or 1/8, by question and texts. Their sums are exact.
     """
     number, texts = _NUMBERS[assignment.question_id], texts_of(assignment)
     if number % 4 == 3 or f"k{number % FAMILIES}" in " ".join(texts).split():
@@ -63,7 +64,7 @@ def rule(assignment: Assignment) -> Verdict:
 
 
 def rolled_out(assignment: Assignment, judge: Judge) -> Rollout:
-    """What a policy writes under an assignment."""
+    """Return the policy's rollout under an assignment."""
     reward, status = judge(assignment)
     texts = " ".join(filter(None, texts_of(assignment)))
     completion = f"{_NUMBERS[assignment.question_id]} under {texts!r}, I think"
@@ -71,7 +72,8 @@ def rolled_out(assignment: Assignment, judge: Judge) -> Rollout:
 
 
 class ScriptedPolicy:
-    """A `prompt_coevo.policy.Policy` that notes what it was asked, and by whom it must not be asked.
+    """A `prompt_coevo.policy.Policy` that records its requests, including those made where it must not be
+    asked.
 
     `asked` holds question, instruction, template and temperature of every request.
     """
@@ -79,7 +81,7 @@ class ScriptedPolicy:
     def __init__(self, judge: Judge = rule) -> None:
         self.asked: list[tuple[str, str, str, float | None]] = []
         self.outside: list[str] = []
-        """What was asked outside the hooks that are given a policy, or by another thread."""
+        """Requests made outside the hooks that get a policy, or on another thread."""
         self._judge = judge
         self._thread: int | None = None
 
@@ -100,7 +102,7 @@ class ScriptedPolicy:
 
     @contextmanager
     def open(self) -> Iterator[ScriptedPolicy]:
-        """It may be asked inside, by the thread that opened it."""
+        """Allow requests inside the context, from the thread that opened it."""
         self._thread = threading.get_ident()
         try:
             yield self
@@ -109,7 +111,7 @@ class ScriptedPolicy:
 
 
 def helpful_reply(prompt: str) -> str:
-    """What a good reflection model answers to the built-in proposers: the keys of what it was shown."""
+    """Answer the built-in proposers like a good reflection model: with the keys of the shown questions."""
     shown = re.findall(r"what is (\d+)\?", prompt) or [digest(prompt, place) for place in range(9)]
     keys = list(dict.fromkeys(f"k{int(number) % FAMILIES}" for number in shown))
     if "<current_template>" in prompt:

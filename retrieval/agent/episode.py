@@ -34,7 +34,7 @@ INVALID_TURN: Final = (
     "\nMy last action was not valid: I must put a query between search tags or the final answer "
     "between answer tags. Let me try again.\n"
 )
-"""What is appended to a turn without an action. It holds no tag, so nobody can take it for one."""
+"""Hint appended to a turn without an action. It holds no tag, so nobody can mistake it for an action."""
 
 UNAVAILABLE: Final = "Search is not available at the moment."
 NOTHING_FOUND: Final = "No passage was found."
@@ -67,14 +67,14 @@ class EpisodeError(CoevoError, RuntimeError):
 
 
 class SearchEpisode:
-    """One question's turns, at most `max_turns` with an observation and a last one without.
+    """The turns of one question: at most `max_turns` with an observation and a last one without.
 
-    That is how Search-R1 counts. The last turn can only answer: its search is not to be run. The
-    episode is over with an answer ("answer"), after the last turn ("turns"), or when the driver says
-    so (`end`, usually "length").
+    That is how Search-R1 counts. The last turn can only answer: do not run its search. The episode ends
+    with an answer ("answer"), after the last turn ("turns"), or when the driver says so (`end`, usually
+    "length").
 
-    `reserved` are strings that no observation may hold, usually the tokenizer's special tokens.
-    `unclosed_think` says what a search is worth in a `<think>` that its turn never closes.
+    `reserved` strings never occur in an observation; they are usually the tokenizer's special tokens.
+    `unclosed_think` decides how to treat a search in a `<think>` that its turn never closes.
     """
 
     def __init__(
@@ -92,18 +92,18 @@ class SearchEpisode:
         self._actions: list[Action] = []
         self._waiting: Action | None = None
         self.ended: str | None = None
-        """Why the episode is over, None while it is not."""
+        """Why the episode is over; None while it runs."""
         self.searches = 0
-        """The searches that were observed, refused ones and outages too."""
+        """Number of observed searches, including refused ones and outages."""
         self.outage = False
-        """Whether a search failed through no fault of the model: the status is then `tool_error`."""
+        """True if a search failed through no fault of the model; the status is then `tool_error`."""
 
     def feed(self, text: str) -> Action:
-        """Take what the model sampled in this turn, with its stop string; return what it asks for.
+        """Take the text sampled in this turn, with its stop string, and return the requested action.
 
-        The first action counts. Text after it, such as the rest of a token that holds more than the
-        end of the tag, is not looked at; its sampled ids stay in the trajectory all the same.
-        Look at `ended` before running a search. Raises EpisodeError if it is not the model's turn.
+        The first action counts. Text after it, such as the rest of a token that continues beyond the end of
+        the tag, is ignored; its sampled ids stay in the trajectory. Look at `ended` before running a
+        search. Raises EpisodeError if it is not the model's turn.
         """
         if self.ended is not None:
             raise EpisodeError(f"the episode has ended ({self.ended}), so it takes no other turn")
@@ -122,11 +122,11 @@ class SearchEpisode:
     def observe(
         self, outcome: Outcome | None = None, shorten: Callable[[str], str] | None = None
     ) -> str:
-        """The text to append after the turn: what the search found, or for an invalid turn a hint.
+        """Return the text to append after the turn: the search result, or a hint after an invalid turn.
 
-        An invalid turn has no outcome. `shorten` cuts the body to the token budget before it is
-        closed, so that `</information>` is always there. Raises EpisodeError if no turn waits, or
-        if the outcome does not fit to what the turn asked for.
+        An invalid turn has no outcome. `shorten` cuts the body to the token budget before the closing
+        `</information>` is added. Raises EpisodeError if no turn waits, or if the outcome does not fit the
+        turn's action.
         """
         if self._waiting is None:
             raise EpisodeError("no turn waits for an observation; call feed() first")
@@ -145,19 +145,19 @@ class SearchEpisode:
         return f"\n\n<information>{body}</information>\n\n"
 
     def end(self, reason: str) -> None:
-        """Stop here, for a reason such as "length". An episode that has ended keeps its reason."""
+        """Stop here, for a reason such as "length". An episode that has already ended keeps its reason."""
         self._waiting = None
         self.ended = self.ended or reason
 
     @property
     def answer(self) -> str | None:
-        """The model's final answer, None if it gave none."""
+        """Return the model's final answer, or None if it gave none."""
         last = self._actions[-1] if self._actions else None
         return last.text if isinstance(last, Answer) else None
 
     @property
     def turns(self) -> int:
-        """The model's turns so far."""
+        """Return the number of the model's turns so far."""
         return len(self._actions)
 
     def _harmless(self, body: str) -> str:
@@ -165,7 +165,7 @@ class SearchEpisode:
 
 
 def parse_turn(text: str, *, unclosed_think: UnclosedThink = "search") -> Action:
-    """What one turn of the model asks for; that it is an answer never hangs on `unclosed_think`."""
+    """Return the action that one turn of the model asks for. `unclosed_think` never affects an answer."""
     action = first_action(text, unclosed_think=unclosed_think)
     if action is None or not action.body:
         return Invalid()
@@ -183,6 +183,6 @@ def _body(outcome: Outcome) -> str:
 
 
 def _described(number: int, hit: Hit) -> str:
-    """A passage in Search-R1's form; the first line of the contents is the title."""
+    """Format a passage like Search-R1; the first line of the contents is the title."""
     title, _, text = hit.contents.partition("\n")
     return f"Doc {number}(Title: {title}) {text}"

@@ -12,4 +12,4 @@ SEARCH_INSTRUCTION: Final = (
     "find no further external knowledge needed, you can directly provide the answer inside "
     "<answer> and </answer>, without detailed illustrations. For example, <answer> Beijing </answer>."
 )
-"""Search-R1's, word for word: INSPO's first instruction (arXiv:2512.01945, appendix F)."""
+"""Search-R1's instruction, word for word: INSPO's first instruction (arXiv:2512.01945, appendix F)."""

@@ -1,7 +1,7 @@
-"""One rollout of a search agent in tokens; what the drivers of all trainers share.
+"""One rollout of a search agent in tokens, shared by the drivers of all trainers.
 
-A driver samples a turn of at most `turn_tokens`, hands it to `sampled`, asks the tool for what that
-returns, and hands the outcome to `observed`; until `over`. `play` does so for a single episode.
+Until `over`, a driver samples a turn of at most `turn_tokens` and passes it to `sampled`; if that returns a
+query, it asks the tool and passes the outcome to `observed`. `play` does so for a single episode.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from prompt_coevo.retrieval.outcomes import Outcome
 from prompt_coevo.tokens import encode
 
 Turn: TypeAlias = tuple[Sequence[int], Sequence[float] | None]
-"""The ids of a turn and their log-probs, None if these are not known."""
+"""The ids of a turn and their log-probs (None if unknown)."""
 
 
 class SearchRollout:
@@ -33,7 +33,7 @@ class SearchRollout:
         self._limit = len(prompt_ids) + room
         self.episode = SearchEpisode(
             settings.max_turns,
-            # Special tokens, which must not come out of a passage.
+            # Special tokens, which a passage must not produce.
             reserved=[str(token) for token in getattr(tokenizer, "all_special_tokens", [])],
             unclosed_think=settings.unclosed_think,
         )
@@ -46,18 +46,18 @@ class SearchRollout:
 
     @property
     def turn_tokens(self) -> int:
-        """How many tokens the next turn may have."""
+        """Return the most tokens that the next turn may have."""
         return min(self._settings.turn_tokens, self.trajectory.room(self._limit))
 
     @property
     def status(self) -> str:
-        """`tool_error` after an outage: nobody is to be judged by this rollout."""
+        """Return `tool_error` after an outage: this rollout must not be used to judge anything."""
         return "tool_error" if self.episode.outage else "ok"
 
     def sampled(self, ids: Sequence[int], log_probs: Sequence[float] | None = None) -> str | None:
-        """Take a turn; tokens after its first stop string are left out, as if sampling had stopped.
+        """Take a turn. Tokens after its first stop string are dropped, as if sampling had stopped there.
 
-        Returns the query to search for; None if there is none, and then no `observed` either.
+        Returns the query to search for. If it is None, do not call `observed`.
         """
         end = self._turn_end(ids[: self.turn_tokens])
         self.trajectory.sampled(ids[:end], None if log_probs is None else log_probs[:end])
@@ -70,7 +70,7 @@ class SearchRollout:
         return None
 
     def observed(self, outcome: Outcome) -> None:
-        """Take what the search found."""
+        """Append the search result."""
         self._append(self.episode.observe(outcome, self._shortened))
 
     def _append(self, text: str) -> None:
@@ -81,7 +81,7 @@ class SearchRollout:
         self.trajectory.observed(ids)
 
     def _turn_end(self, ids: Sequence[int]) -> int:
-        """How many tokens it takes to the end of the first stop string."""
+        """Return the number of tokens up to the end of the first stop string."""
         if not self._stops(ids):
             return len(ids)
         low, high = 1, len(ids)
@@ -107,7 +107,7 @@ class SearchRollout:
 async def play(
     rollout: SearchRollout, tool: SearchTool, sample: Callable[[list[int], int], Awaitable[Turn]]
 ) -> None:
-    """Take turns until the episode is over. `sample` is given the ids so far and the most new ones."""
+    """Take turns until the episode is over. `sample` gets the ids so far and the most new tokens."""
     while not rollout.over:
         ids, log_probs = await sample(rollout.trajectory.ids, rollout.turn_tokens)
         query = rollout.sampled(ids, log_probs)

@@ -1,7 +1,7 @@
-"""The reward of an episode: exact match, sub-EM or F1 of the model's own answer and the gold answers.
+"""The reward of an episode: exact match, sub-EM or F1 of the model's own answer against the gold answers.
 
-All of them compare after SQuAD's normalisation: lower case, no punctuation, no articles. Give them the
-model's own answer (`SearchEpisode.answer`), never a prompt or an observation.
+All of them compare after SQuAD's normalisation: lower case, no punctuation, no articles. Pass the model's
+own answer (`SearchEpisode.answer`), never a prompt or an observation.
 """
 
 from __future__ import annotations
@@ -23,15 +23,18 @@ _NO_PUNCTUATION: Final = str.maketrans("", "", string.punctuation)
 
 
 def golds_of(truth: object, column: str) -> str | list[str]:
-    """The gold answers in a row of a dataset: a text or some texts; Search-R1's data have them under
-    `target`. Raises DatasetError if there are none; `column` says where they were looked for."""
+    """Return the gold answers in a dataset row: one text or several. Search-R1's data have them under
+    `target`.
+
+    Raises DatasetError if there are none; `column` names the place for the error.
+    """
     if isinstance(truth, Mapping):
         truth = truth.get("target")
     if isinstance(truth, str):
         return truth
     if not isinstance(truth, Iterable):
         raise DatasetError(
-            f"a row of the dataset has no gold answers; they belong into {column}, a text, a list of "
+            f"a row of the dataset has no gold answers; they belong in {column}, a text, a list of "
             'texts, or {"target": [...]}'
         )
     return [str(one) for one in truth]
@@ -49,10 +52,10 @@ def golds_of_label(label: str | Iterable[object]) -> str | list[str]:
 
 
 def normalised(text: str) -> str:
-    """SQuAD's normal form.
+    """Return SQuAD's normal form.
 
-    A text of nothing but articles and punctuation ("The The", "?") keeps them: else it would be equal
-    to the empty answer and be contained in every other.
+    A text of nothing but articles and punctuation ("The The", "?") keeps them. Otherwise it would equal the
+    empty answer and be contained in every text.
     """
     lower = text.lower()
     bare = " ".join(_ARTICLES.sub(" ", lower.translate(_NO_PUNCTUATION)).split())
@@ -60,17 +63,17 @@ def normalised(text: str) -> str:
 
 
 def exact_match(answer: str | None, golds: str | Iterable[str]) -> float:
-    """1 if the answer is one of the gold answers, else 0."""
+    """Return 1 if the answer is one of the gold answers, else 0."""
     return _best(answer, golds, lambda found, gold: float(found == gold))
 
 
 def sub_em(answer: str | None, golds: str | Iterable[str]) -> float:
-    """1 if a gold answer's words stand in a row in the answer, else 0. Long answers have it easier."""
+    """Return 1 if a gold answer's words occur in a row in the answer, else 0. This favours long answers."""
     return _best(answer, golds, lambda found, gold: float(f" {gold} " in f" {found} "))
 
 
 def f1(answer: str | None, golds: str | Iterable[str]) -> float:
-    """The harmonic mean of precision and recall over words, for the gold answer that fits best."""
+    """Return the harmonic mean of precision and recall over words, for the best-fitting gold answer."""
     return _best(answer, golds, _word_f1)
 
 
@@ -82,14 +85,14 @@ METRICS: Final[dict[Metric, Callable[[str | None, str | Iterable[str]], float]]]
 
 
 def score(episode: SearchEpisode, golds: str | Iterable[str], metric: Metric = "em") -> float:
-    """The reward of an episode, 0 to 1; without an answer it is 0."""
+    """Return the reward of an episode, 0 to 1; 0 without an answer."""
     return METRICS[metric](episode.answer, golds)
 
 
 def _best(
     answer: str | None, golds: str | Iterable[str], compare: Callable[[str, str], float]
 ) -> float:
-    """The best comparison of non-empty texts. Raises ValueError if there is no gold answer."""
+    """Return the best comparison of non-empty texts. Raises ValueError if there is no gold answer."""
     known = [golds] if isinstance(golds, str) else list(golds)
     if not known:
         raise ValueError("there is no gold answer to compare with; give at least one")

@@ -1,4 +1,4 @@
-"""What a search agent is given: where it searches, and how much it may."""
+"""Settings of a search agent: where it searches and its limits."""
 
 from __future__ import annotations
 
@@ -20,40 +20,43 @@ _PLACES: Final = ("url", "index", "retriever")
 
 
 class SearchAgentSettings(BaseModel):
-    """Defaults are INSPO's for 3B models (arXiv 2512.01945, appendix B). Raises SettingsError."""
+    """Settings of a search agent. Defaults are INSPO's for 3B models (arXiv 2512.01945, appendix B).
+
+    Raises SettingsError.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     preset: str | Path | None = None
-    """A preset or a settings file, whose section `search_agent` has values for what is not given here."""
+    """A preset or settings file. Its section `search_agent` provides values not given here."""
     url: str | tuple[str, ...] | None = None
     """A search server, or several with the same index."""
     index: Path | None = None
-    """An index to open in this process, in place of a server."""
+    """An index to open in this process instead of asking a server."""
     retriever: str | None = None
-    """In place of both: a retriever by its name, or `module:attribute` of a function that makes one."""
+    """Instead of both: a retriever's name, or `module:attribute` of a function that makes one."""
     retriever_options: dict[str, Any] = Field({})
-    """What the retriever is made with."""
+    """Arguments of the retriever."""
     k: int = Field(3, ge=1)
     """Passages per search."""
     max_turns: int = Field(4, ge=1)
-    """Turns that may search; one more may answer."""
+    """Turns that may search; one further turn may answer."""
     turn_tokens: int = Field(500, ge=1)
-    """The most tokens that a turn may have."""
+    """Most tokens in a turn."""
     observation_tokens: int = Field(500, ge=1)
-    """The most tokens of an observation's passages; its tags come on top."""
+    """Most tokens in an observation's passages; its tags come on top."""
     unclosed_think: UnclosedThink = "search"
-    """What a search in a `<think>` that is not closed before it counts as: Search-R1 searches."""
+    """How to treat a search in a `<think>` that is not closed before it. Search-R1 searches."""
     metric: Metric = "em"
-    """How the answer is scored: exact match, F1, or a gold answer that is contained."""
+    """How to score the answer: exact match, F1, or a gold answer contained in it."""
     on_outage: Literal["wait", "observe", "raise"] = "wait"
-    """While no server answers: wait, tell the policy at once, or end the training."""
+    """What to do while no server answers: wait, tell the policy at once, or end the training."""
     request_timeout_s: float = Field(20.0, gt=0)
-    """With `url`: seconds after which a request has failed, with all its repetitions."""
+    """With `url`: seconds after which a request has failed, retries included."""
     max_wait_s: float = Field(600.0, gt=0)
-    """With `wait`: seconds after which the policy is told."""
+    """With `wait`: seconds after which the policy is told about the outage."""
     max_search_s: float = Field(600.0, gt=0)
-    """With `index` or `retriever`: seconds after which a search counts as one that hangs, an outage."""
+    """With `index` or `retriever`: seconds after which a search counts as hung, which is an outage."""
 
     def __init__(self, **values: Any) -> None:
         if values.get("preset") is not None:
@@ -82,12 +85,12 @@ class SearchAgentSettings(BaseModel):
         return self
 
     def __hash__(self) -> int:
-        """Of what can be hashed; the options cannot."""
+        """Hash the hashable fields; the options are not hashable."""
         return hash((self.url, self.index, self.retriever))
 
 
 def _beside_preset(values: dict[str, Any]) -> dict[str, Any]:
-    """With the preset's; its place to search at does not count if another one is given."""
+    """Add the preset's values. If a place to search is given here, the preset's place is dropped."""
     section = read_agent(values["preset"])
     if any(values.get(name) is not None for name in _PLACES):
         section = {
@@ -100,7 +103,8 @@ def _beside_preset(values: dict[str, Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=8)
 def tool_of(settings: SearchAgentSettings) -> SearchTool:
-    """The tool of these settings; all agents of a process share it, so that their queries meet."""
+    """Return the tool for these settings. All agents of a process share it, so that their queries are
+    batched."""
     if settings.retriever is not None:
         name, options = settings.retriever, settings.retriever_options
     elif settings.index is not None:

@@ -1,4 +1,4 @@
-"""The tags of a search agent's protocol: what a turn asks for, and texts that may not speak it."""
+"""The tags of a search agent's protocol: parse them in a turn, and neutralise them in other texts."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class TaggedAction(NamedTuple):
 
 
 def first_action(text: str, *, unclosed_think: UnclosedThink = "search") -> TaggedAction | None:
-    """The first `<search>` or `<answer>` pair outside of `<think>`, None if there is none.
+    """Return the first `<search>` or `<answer>` pair outside of `<think>`, or None.
 
-    A `<think>` that is never closed lasts to the end; a search in it counts, unless `unclosed_think` is
-    "thought", but an answer never does. A `</think>` that was never opened ends a thought that began before
-    the text. Nor does an answer count in an `<information>` of the policy's own, closed or not. A pair
-    holds no other tag: of `<search> the <search> q </search>` the inner pair counts. What follows the pair
-    is not looked at.
+    A `<think>` that is never closed lasts to the end. A search in it counts unless `unclosed_think` is
+    "thought"; an answer in it never does. A `</think>` without an opening tag ends a thought that began
+    before the text. An answer inside an `<information>` that the policy wrote does not count either, closed
+    or not. A pair holds no other tag: in `<search> the <search> q </search>` the inner pair counts. Text
+    after the pair is ignored.
     """
     tags = list(_TAG.finditer(text))
     thoughts = [tag for tag in tags if tag[2] == "think"]
@@ -59,10 +59,10 @@ def first_action(text: str, *, unclosed_think: UnclosedThink = "search") -> Tagg
 
 
 def neutralise(text: str, reserved: Iterable[str] = ()) -> str:
-    """The text with no tag of the protocol and no `reserved` string in it.
+    """Return the text without any tag of the protocol or `reserved` string.
 
-    `<search>` becomes `[search]`; a reserved string, such as a chat template's end of turn, gets a
-    space after its first character. Nothing is taken away, so nothing can be put together by it.
+    `<search>` becomes `[search]`; a reserved string, such as a chat template's end of turn, gets a space
+    after its first character. Nothing is removed, so no new tag can form.
     """
     text = _LIKE_A_TAG.sub(r"[\1]", text)
     for word in reserved:

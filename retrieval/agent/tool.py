@@ -1,7 +1,7 @@
-"""Search as a tool of a rollout: an outage is something that the rollout is told, not an exception.
+"""Search as a tool of a rollout: an outage is an outcome of the search, not an exception.
 
-A rollout that met an outage says so (`Outage`), so that neither its reward nor its text is held against
-the instruction that it was given.
+A rollout that met an outage says so (`Outage`), so that neither its reward nor its text counts against its
+instruction.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ _MOST_FAILURES = 3
 
 
 class SearchTool:
-    """Searches for rollouts, `k` passages per query.
+    """Search for rollouts, `k` passages per query.
 
-    An outage is waited for, up to `max_wait_s` per search ("wait"), told at once ("observe"), or raised
-    as RetrieverUnavailable ("raise"). A search that fails on a server that is there is asked for three
-    times, not longer. Whatever else goes wrong inside a retriever counts as an outage, but is not waited
-    for; only a retriever whose first answer is none that a retriever may give raises
-    RetrieverError, and servers with different indexes raise ReplicasDiffer. An empty or too long query is
-    Refused, whatever the mode. Raises SettingsError for an unknown mode.
+    `on_outage`: wait up to `max_wait_s` per search ("wait"), report it at once ("observe"), or raise
+    RetrieverUnavailable ("raise"). A search that fails on a server that is reachable is tried three times
+    in all. Any other error inside a retriever counts as an outage, but without waiting. Two errors are
+    raised: RetrieverError if a retriever's very first answer has the wrong form, and ReplicasDiffer if
+    servers have different indexes. An empty or too long query is Refused in every mode. Raises
+    SettingsError for an unknown mode.
 
-    `search` is for lockstep rollouts, `asearch` for concurrent ones; both may be used from any thread.
-    A retriever in this process is asked by one thread at a time, in batches; a search of more than
-    `max_search_s` seconds is an outage, and left to itself.
+    `search` is for lockstep rollouts, `asearch` for concurrent ones; both may be used from any thread. A
+    retriever in this process is asked by one thread at a time, in batches. A search of more than
+    `max_search_s` seconds is an outage; its thread is abandoned.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class SearchTool:
         self._is_out = False
 
     def search(self, queries: Sequence[str]) -> list[Outcome]:
-        """The outcome for each query, in order.
+        """Return the outcome of each query, in order.
 
         Raises SettingsError for a RemoteClient, which can only be awaited.
         """
@@ -102,7 +102,7 @@ class SearchTool:
         return self._thread.submit(self._searched(queries)).result()
 
     async def asearch(self, query: str) -> Outcome:
-        """The outcome for one query; concurrent ones are searched together."""
+        """Return the outcome of one query; concurrent queries are searched together."""
         return (await self._searched([query]))[0]
 
     async def _searched(self, queries: Sequence[str]) -> list[Outcome]:
@@ -115,7 +115,7 @@ class SearchTool:
         return [self._outcome(attempt) for attempt in round_.attempts]
 
     def _note(self, error: RetrieverUnavailable | None) -> None:
-        """Log the beginning and the end of an outage, not every query of it."""
+        """Log the beginning and the end of an outage, not each query in it."""
         if error is not None and not self._is_out:
             logger.warning("search is unavailable: %s", error)
         if error is None and self._is_out:
@@ -136,14 +136,15 @@ class SearchTool:
         return Outage(f"the search failed: {type(attempt).__name__}: {attempt}")
 
     def _never_fitted(self, error: Exception) -> bool:
-        """Whether every answer so far had the wrong form: the rollouts to come would all be outages."""
+        """Return True if every answer so far had the wrong form; all further rollouts would be outages,
+        too."""
         if not isinstance(error, RetrieverError) or not isinstance(self._source, _Embedded):
             return False
         return not self._source.has_answered
 
 
 class _Round:
-    """The queries of one search, asked again until all have a result or the time is over."""
+    """The queries of one search, repeated until all have a result or the time is up."""
 
     def __init__(self, queries: Sequence[str], limits: Limits, max_wait_s: float) -> None:
         self._queries = list(queries)
@@ -161,7 +162,7 @@ class _Round:
         return [self._queries[number] for number in self._open]
 
     def take(self, attempts: Sequence[Attempt]) -> RetrieverUnavailable | None:
-        """Keep what asking for the unanswered came to; returns an outage if one was among them."""
+        """Store the attempts for the unanswered queries; return an outage if there was one among them."""
         for number, attempt in zip(self._open, attempts, strict=True):
             self.attempts[number] = attempt
         out = (self.attempts[number] for number in self._open)
@@ -170,7 +171,7 @@ class _Round:
         return first
 
     def _may_pass(self, number: int) -> bool:
-        """Whether asking again may help: with an outage; with a search that failed only so often."""
+        """Return True if asking again may help: after an outage, or after few enough failed searches."""
         attempt = self.attempts[number]
         if isinstance(attempt, SearchFailed):
             self._failures[number] += 1
@@ -178,7 +179,7 @@ class _Round:
         return is_outage(attempt)
 
     def pause(self) -> float | None:
-        """Seconds until the rest should be asked for again; None if it should not be."""
+        """Return the seconds until the rest should be asked again; None if it should not be."""
         left = self._deadline - time.monotonic()
         if not self._open or left <= 0:
             return None
@@ -188,7 +189,7 @@ class _Round:
 
 
 class _Embedded:
-    """A retriever in this process, asked by one thread; each event loop makes its own batches."""
+    """A retriever in this process, called by one thread; each event loop makes its own batches."""
 
     def __init__(self, retriever: Retriever, max_search_s: float) -> None:
         self._retriever = retriever

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 
 class Trajectory:
-    """A prompt's ids, and after it spans that were sampled and spans that were observed.
+    """A prompt's ids, followed by spans that were sampled and spans that were observed.
 
-    Sampled ids are kept as they were sampled, never decoded and encoded again, so that their log-probs
-    stay theirs. Nothing is ever cut: an episode that gets too long ends (`room`).
+    Sampled ids are kept as sampled, never decoded and re-encoded, so that their log-probs stay valid.
+    Nothing is ever cut: an episode that gets too long ends (`room`).
     """
 
     def __init__(self, prompt_ids: Sequence[int]) -> None:
@@ -18,12 +18,12 @@ class Trajectory:
         self.mask: list[int] = []
         """Per completion id: 1 for the model's own, 0 for observations."""
         self.own_ranges: list[tuple[int, int]] = []
-        """Where the model's turns are among the completion ids, the end not included."""
+        """Ranges of the model's turns among the completion ids, end excluded."""
         self.log_probs: list[float] | None = []
-        """Per completion id, 0 for observations; None if a turn came without."""
+        """Per completion id, 0 for observations; None if any turn came without log-probs."""
 
     def sampled(self, ids: Sequence[int], log_probs: Sequence[float] | None = None) -> None:
-        """Append a turn of the model with one log-prob per id, or None if they are not known.
+        """Append a turn of the model with one log-prob per id, or None if they are unknown.
 
         Raises ValueError if their numbers differ.
         """
@@ -35,16 +35,16 @@ class Trajectory:
         self._append(ids, 1, log_probs)
 
     def observed(self, ids: Sequence[int]) -> None:
-        """Append an observation. Its log-probs are 0, its mask is 0."""
+        """Append an observation. Its log-probs and mask are 0."""
         self._append(ids, 0, [0.0] * len(ids))
 
     @property
     def ids(self) -> list[int]:
-        """Prompt and completion: what the next turn is sampled after."""
+        """Return prompt and completion, the context of the next turn."""
         return self.prompt_ids + self.completion_ids
 
     def room(self, limit: int) -> int:
-        """How many more tokens fit into `limit` tokens of prompt and completion, 0 if none do."""
+        """Return how many more tokens fit into `limit` tokens of prompt and completion; at least 0."""
         return max(0, limit - len(self.prompt_ids) - len(self.completion_ids))
 
     def _append(self, ids: Sequence[int], own: int, log_probs: Sequence[float] | None) -> None:

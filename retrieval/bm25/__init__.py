@@ -1,1 +1,1 @@
-"""Search by words."""
+"""Search by words (BM25)."""

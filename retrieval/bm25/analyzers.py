@@ -1,7 +1,7 @@
-"""The analyzers that come with the package, among the "analyzers" of `prompt_coevo.registry`.
+"""The built-in analyzers, registered as "analyzers" in `prompt_coevo.registry`.
 
-Most words of a corpus come again and again, so what has once been found between two spaces is kept: a word
-costs little more than looking it up.
+Most words of a corpus are frequent, so the terms found for each piece between two spaces are cached: a
+known word costs little more than a look-up.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from prompt_coevo.retrieval.bm25.stemming import snowball as snowball_stemmer
 from prompt_coevo.retrieval.bm25.words import STOP_WORDS
 from prompt_coevo.retrieval.bm25.words import words as simple_words
 
-# Twice as many at most, a few dozen MB. What is longer is an address, or a text without spaces, and will
+# Up to twice as many are held, a few dozen MB. Longer pieces are addresses or text without spaces, and will
 # not come again.
 _MOST_KEPT: Final = 1 << 16
 _LONGEST_KEPT: Final = 40
@@ -29,10 +29,10 @@ Step: TypeAlias = Callable[[str], str]
 
 
 class WordAnalyzer:
-    """Texts are cut at spaces; `split` makes words of a piece, `trim` and `finish` make terms of these.
+    """Cuts texts at spaces; `split` makes words of a piece, and `trim` and `finish` turn these into terms.
 
-    What is a stop word after `trim` is left out; but a text of stop words alone keeps them, for there are
-    such titles. `settle` comes first, for the whole text. Safe to use from several threads.
+    A word that is a stop word after `trim` is dropped, but a text of stop words alone keeps them, because
+    some titles are like that. `settle` runs first, on the whole text. Safe to use from several threads.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class WordAnalyzer:
         )
 
     def words(self, text: str) -> list[str]:
-        """As Analyzer says."""
+        """Return the words, as `Analyzer.words`."""
         pieces = self._settle(text).split()
         known = self._known
         found = [term for piece in pieces for term in known[piece]]
@@ -67,7 +67,7 @@ class WordAnalyzer:
 
 
 class _Known(dict[str, Found]):
-    """What has been found for texts; those that were not asked for lately are forgotten."""
+    """A cache of terms by text that forgets the least recently used."""
 
     def __init__(self, find: Callable[[str], Found]) -> None:
         self._find = find
@@ -85,9 +85,10 @@ class _Known(dict[str, Found]):
 
 
 def english(stop_words: bool = True, fold: bool = True) -> WordAnalyzer:
-    """The analyzer "english": `unicode`, and what Lucene does with English: possessives, stop words, stems.
+    """Make the analyzer "english": `unicode` plus Lucene's treatment of English (possessives, stop words,
+    stems).
 
-    Raises SettingsError for an option that is no boolean.
+    Raises SettingsError for an option that is not a boolean.
     """
     _check_switches(stop_words=stop_words, fold=fold)
     stem, plain = porter(), _folding(fold)
@@ -101,10 +102,11 @@ def english(stop_words: bool = True, fold: bool = True) -> WordAnalyzer:
 
 
 def lucene(stop_words: bool = True) -> WordAnalyzer:
-    """The analyzer "lucene": the words of Lucene's EnglishAnalyzer, with which Pyserini builds its indexes.
+    """Make the analyzer "lucene": the words of Lucene's EnglishAnalyzer, which Pyserini builds its indexes
+    with.
 
-    Emoji are no words here, a word of more than 255 characters is not cut, and a text of stop words alone
-    keeps them. Raises SettingsError for an option that is no boolean.
+    Differences: emoji are no words here, a word of more than 255 characters is not cut, and a text of stop
+    words alone keeps them. Raises SettingsError for an option that is not a boolean.
     """
     _check_switches(stop_words=stop_words)
     from prompt_coevo.retrieval.bm25.segmentation import lucene_words
@@ -119,9 +121,9 @@ def lucene(stop_words: bool = True) -> WordAnalyzer:
 
 
 def unicode(fold: bool = True) -> WordAnalyzer:
-    """The analyzer "unicode": words of any language, without case, accents and the periods of U.S.
+    """Make the analyzer "unicode": words of any language, without case, accents and the periods of U.S.
 
-    Raises SettingsError for an option that is no boolean.
+    Raises SettingsError for an option that is not a boolean.
     """
     _check_switches(fold=fold)
     return WordAnalyzer(
@@ -133,9 +135,10 @@ def unicode(fold: bool = True) -> WordAnalyzer:
 
 
 def snowball(language: str, fold: bool = False) -> WordAnalyzer:
-    """The analyzer "snowball": `unicode`, and stems of a language; `fold` takes the accents of these.
+    """Make the analyzer "snowball": `unicode` plus the stems of a language; `fold` removes accents from the
+    stems.
 
-    Raises SettingsError for a language that Snowball has no stemmer for, and an option of another type.
+    Raises SettingsError for a language without a Snowball stemmer and for an option of the wrong type.
     """
     _check_switches(fold=fold)
     stem, plain = snowball_stemmer(language), _folding(fold)
@@ -148,13 +151,13 @@ def snowball(language: str, fold: bool = False) -> WordAnalyzer:
 
 
 class Simple:
-    """The analyzer "simple": runs of letters and digits in lower case, without any marks or stop words.
+    """The analyzer "simple": runs of letters and digits in lower case, without marks and stop words.
 
-    For languages that are written with spaces and in Latin letters. It needs no package.
+    For languages written with spaces and in Latin letters. Needs no package.
     """
 
     def words(self, text: str) -> list[str]:
-        """As Analyzer says."""
+        """Return the words, as `Analyzer.words`."""
         return simple_words(text)
 
 
@@ -191,7 +194,8 @@ def _folding(wanted: bool) -> Step:
 
 
 def _lower_as_java(text: str) -> str:
-    """Character by character: a last sigma is one as any other, and the dotted I loses no dot."""
+    """Lower-case character by character like Java: a final sigma is an ordinary one, and dotted I keeps its
+    dot."""
     return text.lower() if text.isascii() else text.replace("Σ", "σ").replace("İ", "i").lower()
 
 

@@ -1,10 +1,11 @@
-"""Building a BM25 index within little memory, however large the corpus is.
+"""Build a BM25 index of a corpus of any size in little memory.
 
-The passages are read in runs. The postings of a run (which word is how often in which passage) go to
-the disk sorted by word; then the runs are merged, some words at a time, into the final files, with
-scores computed from the statistics of the whole corpus. So the shards of an index score as one index
-would. In memory are one run, or as many postings as a run has, the vocabulary, about 40 bytes a word,
-and 4 bytes a passage. Nothing that is written is mapped into memory: that would count as memory, too.
+The passages are read in runs. The postings of a run (how often each word occurs in each passage) are
+written to disk sorted by word. Then the runs are merged, some words at a time, into the final files, with
+scores computed from the statistics of the whole corpus, so that the shards of an index score like one
+index. Memory holds one run (or as many postings as a run has), the vocabulary at about 40 bytes per word,
+and 4 bytes per passage. Files being written are not mapped, because mapped pages would count as memory,
+too.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from prompt_coevo.retrieval.corpus import Corpus, Progress, Steps
 from prompt_coevo.retrieval.shards import Shard
 
 K1, B = 0.9, 0.4
-"""What Search-R1's BM25 uses: Anserini's values, tuned on passages of about 100 words."""
+"""Search-R1's BM25 parameters: Anserini's values, tuned on passages of about 100 words."""
 
 _RUN = 1_000_000  # words
-_SLAB = 1_000_000  # postings that are merged at a time
+_SLAB = 1_000_000  # postings merged at a time
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
@@ -38,10 +39,10 @@ Words = Callable[[str], list[str]]
 
 
 class _Run(NamedTuple):
-    """Postings of neighbouring rows, in their order.
+    """Postings of neighbouring rows, in row order within a term.
 
-    Of the postings the first `counts[0]` are those of `terms[0]`, and so on. Rows are counted from the
-    first of the part; `lengths` has a number of words for each row of the run.
+    The first `counts[0]` postings are those of `terms[0]`, and so on. Rows are counted from the first of
+    the part; `lengths` has the number of words of each row in the run.
     """
 
     terms: Hashes
@@ -52,7 +53,7 @@ class _Run(NamedTuple):
 
 
 class _RunFiles(NamedTuple):
-    """A run on the disk, read in pieces."""
+    """A run on disk, read in pieces."""
 
     stem: Path
 
@@ -80,7 +81,7 @@ _KINDS = {
 
 
 class _Statistics(NamedTuple):
-    """Of the whole corpus: in how many passages each term is, and how long these are."""
+    """Statistics of the whole corpus: the number of passages with each term, and the passages' length."""
 
     terms: Hashes
     frequencies: Ints
@@ -95,10 +96,10 @@ def build_bm25(
     progress: Progress | None,
     analyzer: Analyzer,
 ) -> dict[str, Any]:
-    """Write the index of each part; `work` is a folder for temporary files, which is removed.
+    """Write the index of each part. `work` is a folder for temporary files; it is removed.
 
-    The parts together are the corpus; each has a folder for its index alone. `analyzer` is what it must be
-    opened with again. Returns what the manifest says about the index.
+    The parts together are the corpus; each has its own folder. The index must be opened with the same
+    `analyzer`. Returns the manifest's entry about the index.
     """
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
@@ -131,7 +132,7 @@ def _write_runs(
 
 
 class _Numbers(dict[str, int]):
-    """Gives each new word the next number."""
+    """Numbers each new word."""
 
     def __missing__(self, word: str) -> int:
         self[word] = number = len(self)
@@ -139,7 +140,7 @@ class _Numbers(dict[str, int]):
 
 
 def _run(passages: Iterator[list[str]], first: int) -> _Run:
-    """Of the first texts, as many as have `_RUN` words together; at least one."""
+    """Make a run of the next texts, with at least one text and about `_RUN` words together."""
     numbers, sequence, counted = _Numbers(), array("i"), array("i")
     for found in passages:
         sequence.extend([numbers[word] for word in found])
@@ -165,7 +166,7 @@ def _statistics(runs: Sequence[_RunFiles]) -> _Statistics:
 
 
 def _all_terms(runs: Sequence[_RunFiles]) -> Hashes:
-    """Joined now and then, for most words are in many runs."""
+    """Merge the terms of all runs, several runs at a time because most words are in many runs."""
     terms = np.empty(0, dtype=np.uint64)
     more: list[Hashes] = []
     for run in runs:
@@ -176,7 +177,7 @@ def _all_terms(runs: Sequence[_RunFiles]) -> Hashes:
 
 
 def _counts(runs: Sequence[_RunFiles], terms: Hashes) -> Ints:
-    """How many postings each term has."""
+    """Count the postings of each term."""
     counts = np.zeros(len(terms), dtype=np.int64)
     for run in runs:
         counts[np.searchsorted(terms, run.read("terms"))] += run.read("counts")
@@ -213,14 +214,14 @@ def _write_part(
 
 
 class _Merging:
-    """The runs of a part, of which some terms are read at a time; `norms` is of each row."""
+    """The runs of a part, read some terms at a time; `norms` has one value per row."""
 
     def __init__(
         self, runs: Sequence[_RunFiles], terms: Hashes, starts: Ints, norms: Floats
     ) -> None:
         self._runs, self._terms, self._starts, self.norms = runs, terms, starts, norms
         self._bounds = self._slab_bounds()
-        # For each run, where the terms of each slab begin, and where their postings do.
+        # For each run, where each slab's terms begin, and where its postings do.
         self._term_bounds: list[Ints] = []
         self._posting_bounds: list[Ints] = []
         for run in runs:
@@ -231,12 +232,12 @@ class _Merging:
             self._posting_bounds.append(before[bounds])
 
     def slabs(self) -> Iterator[tuple[int, int]]:
-        """Neighbouring terms with at most `_SLAB` postings, or one with more."""
+        """Yield ranges of neighbouring terms with at most `_SLAB` postings, or single terms with more."""
         bounds = self._bounds.tolist()
         return pairwise(bounds)
 
     def merge(self, first: int, end: int) -> tuple[npt.NDArray[np.int32], Floats]:
-        """The rows of these terms' postings and tf / (tf + norm), term by term."""
+        """Return the rows of these terms' postings and their tf / (tf + norm), term by term."""
         slab = int(np.searchsorted(self._bounds, first))
         free = self._starts[first:end] - self._starts[first]
         rows = np.empty(self._starts[end] - self._starts[first], dtype=np.int32)
@@ -263,19 +264,19 @@ class _Merging:
 
 
 def _consecutive(starts: Ints, counts: Ints) -> Ints:
-    """`counts[0]` numbers from `starts[0]` on, then `counts[1]` from `starts[1]` on, ..."""
+    """Return `counts[0]` numbers from `starts[0]` on, then `counts[1]` from `starts[1]` on, ..."""
     before = np.cumsum(counts) - counts
     return np.repeat(starts - before, counts) + np.arange(counts.sum())
 
 
 def _inverse_frequencies(frequencies: Ints, passages: int) -> Floats:
-    """idf = ln(1 + (N - df + 0.5) / (df + 0.5)), as in Lucene."""
+    """Compute idf = ln(1 + (N - df + 0.5) / (df + 0.5)), as in Lucene."""
     ratio = (passages - frequencies + 0.5) / (frequencies + 0.5)
     return np.log1p(ratio).astype(np.float32)
 
 
 def _norms(runs: Sequence[_RunFiles], statistics: _Statistics) -> Floats:
-    """k1 (1 - b + b |d| / avgdl)"""
+    """Compute k1 (1 - b + b |d| / avgdl)."""
     lengths = np.concatenate([run.read("lengths") for run in runs])
     norms = K1 * (1 - B + B * lengths / max(statistics.average_length, 1e-9))
     return norms.astype(np.float32)

@@ -1,6 +1,6 @@
-"""Letters without their accents, in the scripts where a reader takes both for the same word.
+"""Remove accents in the scripts where readers treat both spellings as the same word.
 
-Marks of other scripts are letters, not accents: without them ガラス (glass) would be カラス (crow), and
+Marks in other scripts are letters, not accents: without them ガラス (glass) would be カラス (crow), and
 words of Hindi would lose their vowels.
 """
 
@@ -12,9 +12,9 @@ from typing import Final
 import regex
 
 _ACCENTED: Final = regex.compile(r"([\p{Latin}\p{Greek}])\p{Mn}+")
-# Stress marks, and ё, which is mostly printed as е. The breve of й and the dots of ї make other letters.
+# Stress marks, and ё, usually printed as е. The breve of й and the dots of ї make different letters.
 _STRESSED: Final = regex.compile("(е)\u0308?[\u0300\u0301]?|([аиоуыэюяіє])[\u0300\u0301]")
-# Letters that Unicode does not take for accented ones.
+# Letters that Unicode does not decompose into a base letter and an accent.
 _STROKED: Final = str.maketrans(
     {
         "ø": "o",
@@ -32,7 +32,7 @@ _STROKED: Final = str.maketrans(
 
 
 def fold(word: str) -> str:
-    """A word in lower case without the accents of Latin, Greek and Cyrillic letters."""
+    """Remove the accents of Latin, Greek and Cyrillic letters from a lower-case word."""
     if word.isascii():
         return word
     marked = unicodedata.normalize("NFD", word)

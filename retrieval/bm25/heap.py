@@ -1,4 +1,4 @@
-"""The best hits so far, in a heap whose worst hit is the first; compiled as a part of `kernels`."""
+"""The best hits so far in a heap with the worst hit first; compiled as a part of `kernels`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Floats = npt.NDArray[np.float32]
 
 
 def compiled_part(function: Function) -> Function:
-    """A function that compiled ones call."""
+    """Compile a function that other compiled functions call."""
     return cast(Function, numba.njit(nogil=True)(function))
 
 
 def version_of(*sources: str) -> str:
-    """Changes with what is in these files. Raises OSError for one that cannot be read."""
+    """Hash these files' contents into a version. Raises OSError for one that cannot be read."""
     return hashlib.sha256(b"".join(Path(one).read_bytes() for one in sources)).hexdigest()[:16]
 
 
@@ -33,7 +33,7 @@ def _is_worse(score: float, row: int, than: float, than_row: int) -> bool:
 
 @compiled_part
 def _sift_down(scores: Floats, rows: Ints, length: int) -> None:
-    """Of a heap whose worst hit is the first, all but which is in order."""
+    """Sift the first hit down; the rest must already be a heap with the worst hit first."""
     score, row, hole = scores[0], rows[0], 0
     while 2 * hole + 1 < length:
         child = 2 * hole + 1
@@ -49,7 +49,7 @@ def _sift_down(scores: Floats, rows: Ints, length: int) -> None:
 
 @compiled_part
 def keep(scores: Floats, rows: Ints, length: int, score: float, row: int) -> int:
-    """Take a hit into the heap if it is among the best; returns how many there are then."""
+    """Add a hit to the heap if it is among the best; return how many hits it then holds."""
     if length == len(scores):
         if _is_worse(scores[0], rows[0], score, row):
             scores[0], rows[0] = score, row
@@ -68,7 +68,7 @@ def keep(scores: Floats, rows: Ints, length: int, score: float, row: int) -> int
 
 @compiled_part
 def sort(scores: Floats, rows: Ints, length: int) -> None:
-    """From a heap to the best first."""
+    """Sort a heap by score, best first."""
     for end in range(length - 1, 0, -1):
         score, row = scores[0], rows[0]
         scores[0], rows[0] = scores[end], rows[end]

@@ -1,9 +1,9 @@
-"""Searching a BM25 index whose files stay on the disk.
+"""Search a BM25 index whose files stay on disk.
 
-A posting is a row and the score that the word adds to it, computed when the index was built. Words
-are looked up by a hash in a sorted file, so no vocabulary is loaded. What adds up postings is compiled:
-see `kernels`. It needs numba, which takes some seconds the first time on a machine and keeps what it made
-beside this file, or in the user's cache if that cannot be written to, or where NUMBA_CACHE_DIR says.
+A posting is a row and the score that the word adds to it, computed when the index was built. Words are
+looked up by hash in a sorted file, so no vocabulary is loaded. The code that adds up postings is compiled:
+see `kernels`. It needs numba. The first compilation on a machine takes some seconds; the result is cached
+beside this file, in the user's cache if that is not writable, or in NUMBA_CACHE_DIR if set.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _KINDS: Final = {
     "highest": "float32",
 }
 _CHUNK = 8  # queries that a thread takes at a time
-_WORTH_THREADS = 200_000  # postings; fewer are added up sooner than a thread is woken
+_WORTH_THREADS = 200_000  # postings; fewer are added up faster than a thread wakes up
 _MOST_KNOWN = 1 << 16  # words
 _THREADS: Final = "OMP_NUM_THREADS"
 
 Place: TypeAlias = tuple[int, int]
-"""How frequent a word is in the corpus, and its number in this index."""
+"""A word's frequency in the corpus and its number in this index."""
 
 
 class Files(NamedTuple):
@@ -54,7 +54,7 @@ class Files(NamedTuple):
 
     @contextlib.contextmanager
     def append(self, name: str, dtype: npt.DTypeLike, length: int) -> Iterator[BinaryIO]:
-        """A new file for an array, whose numbers are to be written one after the other."""
+        """Create a file for an array, whose numbers are then written in order."""
         with self.path(name).open("wb") as file:
             write_head(file, dtype, (length,))
             yield file
@@ -64,15 +64,15 @@ class Files(NamedTuple):
             np.save(self.path(name), values)
 
     def open(self, name: str) -> npt.NDArray[Any]:
-        """Raises IndexFileError."""
+        """Map an array's file into memory. Raises IndexFileError."""
         return open_array(self.path(name))
 
 
 class _Asked(NamedTuple):
-    """The known words of some queries, of each the rarest in the corpus first.
+    """The known words of some queries; within a query the word rarest in the corpus comes first.
 
-    Those of the n-th query are from `starts[n]` to `starts[n + 1]`; `weights` is how often it has them.
-    The order is the same in all shards, for sums of rounded numbers depend on it.
+    The n-th query has the words from `starts[n]` to `starts[n + 1]`; `weights` is how often each occurs in
+    it. All shards use the same order, because sums of rounded numbers depend on it.
     """
 
     words: npt.NDArray[np.int64]
@@ -81,14 +81,14 @@ class _Asked(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    """What a thread adds up in, a block of rows at a time."""
+    """A thread's buffers for adding up, one block of rows at a time."""
 
     sums: npt.NDArray[np.float32]
     chosen: npt.NDArray[np.int32]
 
 
 class _Best(NamedTuple):
-    """A line for each query, of which the first `found` are hits."""
+    """One line per query; its first `found` entries are hits."""
 
     scores: npt.NDArray[np.float32]
     rows: npt.NDArray[np.int64]
@@ -96,9 +96,9 @@ class _Best(NamedTuple):
 
 
 class Bm25Index:
-    """The rows of a corpus, or of a shard of it, by BM25. Safe to use from several threads.
+    """BM25 search over a corpus or a shard of it. Safe to use from several threads.
 
-    Many queries are divided among the cores of the process. Raises IndexFileError, and MissingExtraError
+    Large batches are divided among the cores of the process. Raises IndexFileError, and MissingExtraError
     without numba.
     """
 
@@ -126,10 +126,11 @@ class Bm25Index:
         self._others = ThreadPoolExecutor(threads, "bm25") if threads > 1 else None
 
     def search_rows(self, queries: Sequence[str], k: int) -> list[Ranking]:
-        """Rows of the corpus and their scores, the best first; of equal ones the first row is first.
+        """Return rows of the corpus and their scores, best first; of equal scores the first row comes
+        first.
 
-        Rows without any word of the query are left out. Raises IndexFileError if the postings of a word
-        are damaged.
+        Rows without any word of the query are left out. Raises IndexFileError if a word's postings are
+        damaged.
         """
         asked = self._look_up([self._words(query) for query in queries])
         shape = len(queries), max(min(k, self._passages), 1)
@@ -151,7 +152,7 @@ class Bm25Index:
         ]
 
     def close(self) -> None:
-        """The files are given back with the index itself."""
+        """Do nothing: the files are released with the index itself."""
         if self._others is not None:
             self._others.shutdown(wait=False)
 
@@ -172,13 +173,14 @@ class Bm25Index:
         )
 
     def _places(self, vocabulary: set[str]) -> dict[str, Place]:
-        """Has all these words that the index has; they are remembered, for most come again."""
+        """Return the places of those words that the index has. They are cached, since most words come
+        again."""
         known = self._known
         unknown = [word for word in vocabulary if word not in known]
         if not unknown or not len(self._terms):
             return known
         if len(known) + len(unknown) > _MOST_KNOWN:
-            # A new one: another thread may be reading the old one.
+            # A new dict: another thread may be reading the old one.
             self._known = known = {}
             unknown = list(vocabulary)
         wanted = hashes(unknown)
@@ -203,7 +205,7 @@ class Bm25Index:
         return int((self._starts[asked.words + 1] - self._starts[asked.words]).sum())
 
     def _score_some(self, asked: _Asked, best: _Best, first: int, end: int) -> None:
-        """Fill the lines of some queries."""
+        """Fill the lines of queries `first` to `end`."""
         work = self._take()
         self._kernels.search(
             *(self._rows, self._scores, self._starts, self._highest),
@@ -227,10 +229,10 @@ class Bm25Index:
 
 
 def _cores() -> int:
-    """How many threads a search may use: what OMP_NUM_THREADS says, which torch and faiss heed, too, else
-    the cores given to this process.
+    """Return the number of threads per search: OMP_NUM_THREADS, which torch and faiss also heed, else the
+    cores of this process.
 
-    Raises SettingsError if it is no number.
+    Raises SettingsError if the variable is not a number.
     """
     wanted = os.environ.get(_THREADS, "").partition(",")[0].strip()  # a list is for nested threads
     if not wanted:

@@ -1,12 +1,13 @@
-"""The compiled part of BM25: adds up postings and keeps the best rows. Importing it compiles, or loads, it.
+"""The compiled part of BM25: add up postings and keep the best rows. Importing it compiles it or loads the
+cache.
 
-A query's words come from the rarest to the most frequent, and their scores are added in that order, always:
-sums of rounded numbers depend on it. The rows are gone through in blocks small enough for the processor's
-caches. Within a block the *essential* words, the rare ones without which no row can get among the best k,
-are added up for all rows; the others only for the rows that can still get there (MaxScore: Turtle and
-Flood, 1995). What is left out cannot be among the best, so scores and ranks are those of adding up all.
+A query's words are always processed from the rarest to the most frequent, because sums of rounded numbers
+depend on the order. Rows are processed in blocks that fit into the processor's caches. Within a block the
+*essential* words (the rare ones without which no row can reach the best k) are added up for all rows, and
+the others only for rows that can still reach the best k (MaxScore: Turtle and Flood, 1995). Skipped rows
+cannot be among the best, so scores and ranks equal those of adding up everything.
 
-Nothing here may fail, or write where it should not, whatever the files hold: a damaged one is a status.
+Nothing here may raise or write out of bounds, whatever the files contain: damage is reported as a status.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from prompt_coevo.retrieval.bm25 import heap
 from prompt_coevo.retrieval.bm25.heap import compiled_part, keep, sort, version_of
 
 BLOCK: Final = 1 << 15
-"""Most rows of a block."""
+"""Most rows in a block."""
 DAMAGED: Final = -1
-"""In place of a number of hits: the postings are not in order, or not where they should be."""
+"""Returned instead of a number of hits: the postings are out of order or out of bounds."""
 
-_FIRST_BLOCK = 1 << 10  # rows; small, since nothing can be left out before k rows are known
-_DENSE = 8  # with a posting for so many rows, looking at all costs less than remembering some
-_LOOK_UP = 64  # looking a row up in a list costs about as much as adding that many postings
-_FORETASTE = 50  # a part of the postings by which it is found out how good a row must be, at least
+_FIRST_BLOCK = 1 << 10  # rows; small, because nothing can be skipped before k rows are known
+_DENSE = 8  # with a posting every so many rows, a scan of all rows is cheaper than a list
+_LOOK_UP = 64  # looking up a row in a list costs about as much as adding this many postings
+_FORETASTE = 50  # one in so many postings, used to estimate the least score of a good row
 _TINY = 1e-45  # above 0
 
 Ints = npt.NDArray[np.int64]
@@ -40,7 +41,7 @@ Doubles = npt.NDArray[np.float64]
 
 
 class _Postings(NamedTuple):
-    """Those of all words, one word after the other."""
+    """The postings of all words, word after word."""
 
     rows: Rows
     scores: Floats
@@ -49,8 +50,8 @@ class _Postings(NamedTuple):
 class _Words(NamedTuple):
     """A query's words, the rarest first.
 
-    `places` and `stops` are where each one's postings begin and end, `weights` how often the query has it,
-    `bounds[n]` is what the words from the n-th on can add to a row at most.
+    `places` and `stops` are the begin and end of each word's postings, `weights` its number in the query,
+    and `bounds[n]` the most that the words from the n-th on can add to a row.
     """
 
     places: Ints
@@ -60,7 +61,7 @@ class _Words(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """What a thread works with: `sums` are all 0 before and after, and a block has one row less."""
+    """A thread's buffers. `sums` are all 0 before and after; a block has one row fewer than `sums`."""
 
     sums: Floats
     chosen: Rows
@@ -75,7 +76,7 @@ class _Best(NamedTuple):
 
 @compiled_part
 def _from(rows: Rows, place: int, stop: int, row: int) -> int:
-    """The first place from `place` on whose row is not below `row`; near ones are found soonest."""
+    """Return the first place from `place` on whose row is at least `row`. Near rows are found fastest."""
     step = 1
     while place < stop and rows[place] < row:
         if place + step >= stop or rows[place + step] >= row:
@@ -104,11 +105,11 @@ def _add(
     weight: float,
     sums: Floats,
 ) -> None:
-    """Add some of a word's postings. One that is not of the block goes into `sums[width]`."""
+    """Add some of a word's postings. One outside of the block goes into `sums[width]`."""
     own_rows, own_scores = rows[first:end], scores[first:end]
     beyond, factor = np.uint32(width), np.float32(weight)
     for number in range(len(own_rows)):
-        # A row before the block is a large number, too, without its sign.
+        # Unsigned, a row before the block is a large number, too.
         row = min(np.uint32(own_rows[number] - begin), beyond)
         sums[row] += factor * own_scores[number]
 
@@ -126,7 +127,7 @@ def _add_new(
     chosen: Rows,
     count: int,
 ) -> int:
-    """The same; rows that had no score before are added to the `count` ones that are chosen."""
+    """Add like `_add`, and append rows that had no score before to the first `count` chosen rows."""
     own_rows, own_scores = rows[first:end], scores[first:end]
     beyond, factor = np.uint32(width), np.float32(weight)
     for number in range(len(own_rows)):
@@ -150,12 +151,12 @@ def _look_up(
     chosen: Rows,
     count: int,
 ) -> None:
-    """Add a word's scores for the chosen rows alone."""
+    """Add a word's scores to the chosen rows only."""
     factor = np.float32(weight)
     for number in range(count):
         row = chosen[number]
         low, left = first, end - first
-        while left > 1:  # without a branch: which half it is cannot be foreseen
+        while left > 1:  # branch-free, because the branch would be unpredictable
             half = left >> 1
             low += half * (rows[low + half - 1] < begin + row)
             left -= half
@@ -166,7 +167,7 @@ def _look_up(
 
 @compiled_part
 def _choose(sums: Floats, width: int, enough: float, chosen: Rows) -> int:
-    """Choose the rows with at least that score; returns how many."""
+    """Choose the rows with at least this score; return how many."""
     limit, count = np.float32(max(enough, _TINY)), 0
     for row in range(width):
         chosen[count] = row
@@ -176,7 +177,8 @@ def _choose(sums: Floats, width: int, enough: float, chosen: Rows) -> int:
 
 @compiled_part
 def _choose_again(sums: Floats, enough: float, chosen: Rows, count: int) -> int:
-    """The same among the chosen rows. The others stay behind them: their sums are still to be forgotten."""
+    """Filter the chosen rows again. Rejected rows stay behind them, because their sums must still be
+    reset."""
     limit, left = np.float32(max(enough, _TINY)), 0
     for number in range(count):
         row = chosen[number]
@@ -191,13 +193,13 @@ def _choose_again(sums: Floats, enough: float, chosen: Rows, count: int) -> int:
 def _search_one(
     postings: _Postings, query: _Words, passages: int, block: _Block, least: float, best: _Best
 ) -> int:
-    """Fill the best, in any order; returns how many there are. Rows below `least` may be left out."""
+    """Fill `best` in any order and return the number of hits. Rows below `least` may be skipped."""
     rows, scores = postings
     places, stops, weights, bounds = query
     sums, chosen = block
     best_scores, best_rows = best
     words = len(places)
-    # A sum of n rounded numbers is off by n / 2^24 of itself at most; several times that, to be sure.
+    # A sum of n rounded numbers is off by at most n / 2^24 of itself; use several times that for safety.
     margin = max(1.0 - (words + 1) * 2.0**-22, 0.0)
     essential, found, need, begin = words, 0, least * margin, 0
     most = len(sums) - 1
@@ -220,7 +222,7 @@ def _search_one(
         sparse = left * _DENSE < passages - begin
         width = min(most if sparse else widest, passages - begin)
         widest = min(2 * widest, most)
-        # The chosen rows are the first `count` of `chosen`; all of the block as long as nothing was chosen.
+        # The chosen rows are the first `count` of `chosen`; before that, all rows of the block.
         count, remembered, added = (0 if sparse else width), 0, 0
         listed = sparse
         for word in range(words):
@@ -276,10 +278,10 @@ def _search_one(
 def _foretaste(
     postings: _Postings, query: _Words, passages: int, block: _Block, best: _Best
 ) -> float:
-    """A score that as many rows as are wanted have at least; 0 if that cannot be known cheaply.
+    """Return a score that at least the wanted number of rows reach; 0 if it cannot be found cheaply.
 
-    The rows that are best by the rarest words alone are looked up for the others. Without it, all
-    postings of the first blocks would have to be added, until enough good rows are known.
+    It looks up the rows that are best by the rarest words alone in the other words' postings. Otherwise all
+    postings of the first blocks would have to be added before enough good rows are known.
     """
     rows, scores = postings
     places, stops, weights, bounds = query
@@ -358,10 +360,10 @@ _SIGNATURE = types.void(
 
 def _compiled() -> Callable[..., None]:
     try:
-        # What is kept goes by this name, and numba sees changes of this file alone.
+        # The cache is keyed by this name, and numba notices changes of this file alone.
         _search.__qualname__ = f"_search_{version_of(__file__, str(heap.__file__))}"
         return cast(Callable[..., None], numba.njit(_SIGNATURE, nogil=True, cache=True)(_search))
-    except Exception:  # no folder to keep it in, or what is kept there is damaged
+    except Exception:  # no folder for the cache, or a damaged cache
         return cast(Callable[..., None], numba.njit(_SIGNATURE, nogil=True)(_search))
 
 

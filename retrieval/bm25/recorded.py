@@ -1,7 +1,7 @@
-"""Which analyzer an index was built with, in its manifest: its name, options, and a test of its words.
+"""The manifest's record of an analyzer: its name, options, and a test of its words.
 
-The words of a query must be those of the index, or it finds nothing and does not say so. A name is not
-enough for that: another version of a package may have another algorithm. So the words of a fixed text are
+Queries must be split like the index was, or they find nothing without any error. The name does not
+guarantee that: another version of a package may have another algorithm. So the words of a fixed text are
 compared.
 """
 
@@ -35,10 +35,9 @@ Häuser, schöner, Straße; chevaux, déjà; corriendo, naciones; книгами
 
 
 def chosen(name: str | None, options: Mapping[str, Any]) -> tuple[Analyzer, dict[str, Any]]:
-    """The analyzer to build with, and what the manifest says of it.
+    """Return the analyzer to build with and its manifest entry.
 
-    Raises SettingsError for a name that nobody offers and options that do not fit, RetrieverError for what
-    is no analyzer.
+    Raises SettingsError for an unknown name or unsuitable options, RetrieverError if it is no analyzer.
     """
     name = name or DEFAULT_ANALYZER
     analyzer = _opened(name, options, "analyzer")
@@ -53,9 +52,9 @@ def chosen(name: str | None, options: Mapping[str, Any]) -> tuple[Analyzer, dict
 
 
 def of_manifest(entry: Any) -> Analyzer:
-    """The analyzer that an index was built with.
+    """Return the analyzer that an index was built with.
 
-    Raises IndexFileError for one that is not to be had here, or finds other words now.
+    Raises IndexFileError if it is not available here or now finds other words.
     """
     said = entry if isinstance(entry, dict) else {}
     name, options = said.get("name"), said.get("options")
@@ -69,7 +68,7 @@ def of_manifest(entry: Any) -> Analyzer:
         same = _hash(analyzer) == said.get("words")
     except CoevoError as error:
         raise IndexFileError(
-            f"the index was built with the analyzer {shown(name)}, which cannot be had here ({error}); "
+            f"the index was built with the analyzer {shown(name)}, which is not available here ({error}); "
             "install what brings it, or build the index again"
         ) from error
     if not same:
@@ -82,7 +81,7 @@ def of_manifest(entry: Any) -> Analyzer:
 
 
 class _Watched:
-    """A stranger's analyzer: what it does wrong is said in a sentence."""
+    """Wraps a third-party analyzer to report its mistakes in one sentence."""
 
     def __init__(self, name: str, analyzer: Analyzer) -> None:
         self._name, self._analyzer = name, analyzer

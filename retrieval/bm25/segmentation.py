@@ -1,9 +1,8 @@
-"""Where words begin and end, in any script (Unicode Standard Annex 29, by the package `regex`).
+"""Word boundaries in any script (Unicode Standard Annex 29, by the package `regex`).
 
-The annex leaves open what to do in scripts that are written without spaces. There Lucene's CJKAnalyzer
-takes bigrams, and so does `words`: 東京都 is 東京 and 京都. Lucene's StandardTokenizer takes Chinese
-characters and Hiragana one by one, and Thai and its neighbours as one word up to the next space, and so
-does `lucene_words`.
+The annex does not cover scripts written without spaces. `words` takes bigrams there, like Lucene's
+CJKAnalyzer: 東京都 gives 東京 and 京都. `lucene_words` follows Lucene's StandardTokenizer: Chinese
+characters and Hiragana one by one, Thai and its neighbours as one word up to the next space.
 """
 
 from __future__ import annotations
@@ -15,19 +14,19 @@ from typing import Final
 import regex
 
 _BOUNDARY: Final = regex.compile(r"(?V1w)\b")
-# Halves of flags, which are no words; telling where a long row of them may be cut takes quadratic time.
+# Halves of flags, which are no words; finding where to cut a long row of them takes quadratic time.
 _FLAGS: Final = regex.compile(r"\p{Regional_Indicator}+")
-# What Lucene calls a word too, but for emoji.
+# What Lucene also calls a word, except emoji.
 _HAS_LETTER: Final = regex.compile(r"[\p{L}\p{Nd}\p{Nl}]")
 _CLUSTER: Final = regex.compile(r"\X")
-# Such as soft hyphens, and the joiners that Persian is written with or without; and marks of nothing.
+# Such as soft hyphens, and the joiners that Persian is written with or without; and marks without a base.
 _IGNORABLE: Final = regex.compile(r"\p{Default_Ignorable_Code_Point}+|^\p{M}+")
-# What some of them may follow is one class, for marks are in several: else long rows of them take for ever.
+# One class for everything that may follow: marks are in several, and long rows would take very long.
 _CHINESE_JAPANESE_KOREAN: Final = regex.compile(
     r"[\p{Han}\p{Hiragana}\p{Hangul}\p{Word_Break=Katakana}]"
     r"[\p{Han}\p{Hiragana}\p{Hangul}\p{Word_Break=Katakana}\p{M}\p{Cf}]*"
 )
-# Thai, Lao, Khmer, Burmese and others whose words only a dictionary could tell apart.
+# Thai, Lao, Khmer, Burmese and others, whose words need a dictionary.
 _SOUTH_EAST_ASIAN: Final = regex.compile(
     r"\p{Line_Break=Complex_Context}[\p{Line_Break=Complex_Context}\p{M}\p{Cf}]*"
 )
@@ -36,22 +35,23 @@ _SPACED, _CJK, _SEA = range(3)
 
 
 def words(text: str) -> list[str]:
-    """The words as they stand there; of scripts without spaces, and of Korean, overlapping bigrams.
+    """Return the words as written; overlapping bigrams in scripts without spaces and in Korean.
 
-    A character that stands alone between others is a word. Characters that show nothing are left out.
+    A single character between others is a word. Invisible characters are dropped.
     """
     return [word for segment in _segments(text, (_bigrams, _bigrams)) if (word := _bare(segment))]
 
 
 def lucene_words(text: str) -> list[str]:
-    """The words of Lucene's StandardTokenizer."""
+    """Return the words of Lucene's StandardTokenizer."""
     return list(_segments(text, (list, _joined)))
 
 
 def _segments(text: str, ways: Sequence[Callable[[Sequence[str]], list[str]]]) -> Iterator[str]:
-    """`ways` are what is done with a run of Chinese, Japanese and Korean, and with one of Thai."""
+    """Yield the words. `ways` splits a run of Chinese, Japanese and Korean, and one of Thai and its
+    neighbours."""
     if text.isascii() and text.isalnum():
-        yield text  # most are, and this is what takes the time of a build
+        yield text  # the common case, on which a build spends most of its time
         return
     if not text.isascii():
         text = _FLAGS.sub(" ", text)

@@ -1,4 +1,4 @@
-"""Stemming, by Snowball's algorithms (the package PyStemmer)."""
+"""Stemming with Snowball's algorithms (the package PyStemmer)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _SYLLABLE: Final = re.compile(r"(?:[aeiou]|(?<=[^aeiou])y)(?:[^aeiouy]|(?<=[aeio
 
 
 def porter() -> Callable[[str], str]:
-    """The stemmer of Lucene's English analyzer: Porter's own program, which is not quite his paper.
+    """Return the stemmer of Lucene's English analyzer: Porter's own program, which differs slightly from
+    his paper.
 
-    Snowball's "porter" is the paper (Program 14(3), 1980). The program leaves words of two letters as they
-    are, makes -bli of -ble and -logi of -log (assembly, technology), and every doubled consonant single
-    (trekking).
+    Snowball's "porter" is the paper (Program 14(3), 1980). The program leaves two-letter words alone, maps
+    -bli to -ble and -logi to -log (assembly, technology), and undoubles every consonant (trekking).
     """
     stem = snowball("porter")
 
@@ -41,7 +41,7 @@ def porter() -> Callable[[str], str]:
 
 
 def snowball(language: str) -> Callable[[str], str]:
-    """The stemmer of a language. Raises SettingsError for one that Snowball does not have."""
+    """Return a language's stemmer. Raises SettingsError for a language that Snowball does not have."""
     require("Stemmer", extra="retrieval", purpose="stemming")
     import Stemmer
 
@@ -51,7 +51,7 @@ def snowball(language: str) -> Callable[[str], str]:
             f"{', '.join(Stemmer.algorithms())}"
         )
     stemmer = Stemmer.Stemmer(language, 0)
-    lock = threading.Lock()  # a stemmer must not be used by two threads at once
+    lock = threading.Lock()  # two threads must not use a stemmer at once
 
     def stem(word: str) -> str:
         with lock:

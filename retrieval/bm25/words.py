@@ -1,4 +1,4 @@
-"""The words of the analyzer "simple", and what words are looked up by."""
+"""The words of the analyzer "simple", and the hashes that words are looked up by."""
 
 from __future__ import annotations
 
@@ -15,25 +15,24 @@ a an and are as at be but by for if in into is it no not of on or such that the 
 they this to was will with
 """
 STOP_WORDS = frozenset(_COMMON.split())
-"""Lucene's."""
+"""Lucene's English stop words."""
 
 _WORD = re.compile(r"\w+")
 
 
 def words(text: str) -> list[str]:
-    """The words in their order: lower case, without accents, without stop words.
+    """Return the words in order: lower case, without accents and stop words.
 
-    A text of stop words alone keeps them, for there are such titles.
+    A text of stop words alone keeps them, because some titles are like that.
     """
     found = _WORD.findall(_plain(text))
     return [word for word in found if word not in STOP_WORDS] or found
 
 
 def hashes(vocabulary: Iterable[str]) -> npt.NDArray[np.uint64]:
-    """64 bits per word, the same on every machine.
+    """Hash each word to 64 bits, the same on every machine.
 
-    That two of ten million words share theirs happens in one of 400 000 vocabularies, and then costs
-    a wrong score for those two.
+    Two of ten million words collide in one of 400 000 vocabularies; those two then get wrong scores.
     """
     digests = (hashlib.blake2b(word.encode(), digest_size=8).digest() for word in vocabulary)
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)

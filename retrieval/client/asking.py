@@ -1,4 +1,4 @@
-"""Asks one of several servers over HTTP, and the next one as long as that may help."""
+"""HTTP requests to one of several servers, with retries on the next one where that may help."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ logger = logging.getLogger(PROJECT)
 
 
 class HttpAnswer(NamedTuple):
-    """A reply as it came."""
+    """A raw reply."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
 
 
-# 408 and 429 come from servers and proxies that have too much to do.
+# 408 and 429 come from overloaded servers and proxies.
 _TRANSIENT: Final = {408, 429, 502, 503, 504}
 _TURNED_AWAY: Final = {401, 403, 421}
 _FIRST_WAIT_S: Final = 0.1
 _LONGEST_WAIT_S: Final = 2.0
-# Shorter than uvicorn's own limit, with which Search-R1's server ends idle connections.
+# Shorter than uvicorn's limit, after which Search-R1's server closes idle connections.
 _KEEP_ALIVE_S: Final = 4.0
-# For the servers of a list to say what they search, before the first search.
+# Time for a list of servers to say what they search, before the first search.
 _COMPARED_WITHIN_S: Final = 5.0
 
 
@@ -47,10 +47,10 @@ class _Transient(RetrieverUnavailable):
 
 
 class Asking:
-    """The requests of a client to `urls`; it belongs to the event loop that uses it first.
+    """A client's requests to `urls`; belongs to the event loop that uses it first.
 
-    A request is tried again, with jitter and on the next server, while a connection fails or the answer
-    is 408, 429, 502, 503 or 504, for `total_timeout_s` in all.
+    A request is retried, with jitter and on the next server, while a connection fails or the answer is 408,
+    429, 502, 503 or 504, for `total_timeout_s` in all.
     """
 
     def __init__(
@@ -64,19 +64,19 @@ class Asking:
 
     @property
     def urls(self) -> list[str]:
-        """The addresses for searches."""
+        """Return the addresses for searches."""
         return self._replicas.urls
 
     async def post(self, body: bytes) -> HttpAnswer:
-        """A search. Raises RetrieverUnavailable, and ReplicasDiffer if the indexes differ."""
+        """Send a search. Raises RetrieverUnavailable, and ReplicasDiffer if the indexes differ."""
         return await self._retrying(body)
 
     async def health(self) -> HttpAnswer:
-        """What one of the servers says about itself. Raises as `post`."""
+        """Ask one of the servers for its health. Raises as `post`."""
         return await self._retrying(None)
 
     def check_let_in(self, answer: HttpAnswer) -> None:
-        """Raise RetrieverUnavailable if the client was turned away."""
+        """Raise RetrieverUnavailable if the server refused access."""
         if answer.status in _TURNED_AWAY:
             raise RetrieverUnavailable(
                 f"{' or '.join(self.urls)} answered {answer.status}: {read_error(answer.body)}; the "
@@ -84,7 +84,7 @@ class Asking:
             )
 
     async def aclose(self) -> None:
-        """Give back the connections."""
+        """Release the connections."""
         if self._comparing is not None:
             self._comparing.cancel()
             await asyncio.wait([self._comparing])
@@ -92,7 +92,7 @@ class Asking:
             await self._session.close()
 
     async def _retrying(self, body: bytes | None) -> HttpAnswer:
-        """Ask one server after the other until one answers or the time is over."""
+        """Ask one server after the other until one answers or the time is up."""
         import tenacity
 
         await self._compared()
@@ -127,7 +127,7 @@ class Asking:
         if left <= 0:
             raise _Transient("no time is left")
         try:
-            # One server that hangs must leave some time to ask another.
+            # Leave some time to ask another server if this one hangs.
             seconds = left if len(self._replicas) == 1 else left / 2
             answer = await self._http(replica, seconds, body)
             if answer.status in _TRANSIENT:
@@ -141,22 +141,24 @@ class Asking:
         return answer
 
     def _check_index(self, replica: Replica, answer: HttpAnswer) -> None:
-        """Raise _Transient if it searches something else than the others: the next one is asked."""
+        """Raise _Transient if the server's index differs from the others', so that the next one is
+        asked."""
         clock = asyncio.get_running_loop().time
         problem = self._replicas.tells(replica, answer.headers.get(FINGERPRINT_HEADER))
         if problem is not None:
             if problem.is_news:
-                logger.error("%s; it is left out until it does", problem.sentence)
+                logger.error("%s; it is left out until its index matches", problem.sentence)
             self._replicas.leave_out(replica, clock())
             raise _Transient(problem.sentence)
 
     async def _compared(self) -> None:
-        """Before the first search, ask all what they search. Those that do not answer may follow."""
+        """Compare the servers' indexes before the first search. Those that do not answer may follow
+        later."""
         if len(self._replicas) == 1:
             return
         if self._comparing is None:
             self._comparing = asyncio.get_running_loop().create_task(self._compare())
-        # Not the task itself: who is cancelled must not cancel it for the others.
+        # Not the task itself: cancelling one caller must not cancel it for the others.
         await asyncio.wait([self._comparing])
         if not self._comparing.cancelled() and (error := self._comparing.exception()) is not None:
             raise error
@@ -177,7 +179,7 @@ class Asking:
         self._replicas.agree(told)
 
     async def _http(self, replica: Replica, seconds: float, body: bytes | None) -> HttpAnswer:
-        """Search for what is in the body; without one, ask for the server's health."""
+        """Send the body as a search, or without a body ask for the server's health."""
         import aiohttp
 
         method = "GET" if body is None else "POST"
@@ -206,7 +208,7 @@ class Asking:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float:
-    """The seconds that the server asks to wait; 0 if it does not say, or names a date."""
+    """Return the seconds that the server asks to wait; 0 if it names none, or a date."""
     try:
         seconds = float(headers.get("retry-after", 0))
     except ValueError:

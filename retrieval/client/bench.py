@@ -1,7 +1,7 @@
-"""Closed-loop load on a retrieval server: how many queries a second it answers, how fast, at what cost.
+"""Closed-loop load on a retrieval server: its throughput, latency and cost.
 
-Every client has a connection of its own and sends one request after the other: one query at a time, as
-rollouts that search when they get there, or many, as Search-R1 does with those of a step.
+Every client has its own connection and sends one request after the other: one query per call, like rollouts
+that search whenever they need to, or many, like Search-R1 with the queries of a step.
 """
 
 from __future__ import annotations
@@ -26,11 +26,10 @@ _METRICS_TIMEOUT_S = 5.0
 
 @dataclass
 class Load:
-    """What was measured.
+    """Measured results.
 
-    `latencies_s` is of requests that were answered, `queries` how many queries these had, `errors` counts
-    the other answers by their text. `server_cpu_s` is the CPU time that the server says it took, None if it
-    does not say.
+    `latencies_s` is of answered requests and `queries` their number of queries; `errors` counts all other
+    answers by text. `server_cpu_s` is the CPU time that the server reports, or None if it reports none.
     """
 
     clients: int
@@ -47,11 +46,11 @@ class Load:
 
     @property
     def queries_per_cpu_s(self) -> float | None:
-        """Per second of the server's CPU time, None if that is not known."""
+        """Return queries per second of the server's CPU time, or None if that is unknown."""
         return self.queries / self.server_cpu_s if self.server_cpu_s else None
 
     def latency_s(self, quantile: float) -> float:
-        """Of a request; NaN if nothing was answered."""
+        """Return a quantile of the requests' latency; NaN if nothing was answered."""
         ordered = sorted(self.latencies_s)
         if not ordered:
             return math.nan
@@ -68,10 +67,11 @@ def measure_load(
     k: int = 3,
     token: str | None = None,
 ) -> Load:
-    """Ask for `seconds`, with `clients` clients that share the queries and send `per_call` at a time.
+    """Send requests for `seconds`, with `clients` clients that share the queries and send `per_call` at a
+    time.
 
-    A request that was sent in time is waited for. `token` is as with RemoteClient. Raises
-    RetrieverUnavailable if no connection can be made, SettingsError for an unusable address or token.
+    Requests sent in time are waited for. `token` is as in RemoteClient. Raises RetrieverUnavailable if no
+    connection can be made, SettingsError for an unusable address or token.
     """
     require("aiohttp", extra="retrieval", purpose="measuring a retrieval server")
     url, headers = retrieve_url(address), request_headers(token, [address])
@@ -80,7 +80,8 @@ def measure_load(
 
 
 def _bodies(queries: Sequence[str], per_call: int, k: int) -> Iterator[bytes]:
-    """Each query at least once; the last request begins again if there are too few for it."""
+    """Yield request bodies with each query at least once; the last one is filled up from the first
+    queries."""
     every = itertools.cycle(queries)
     for _ in range(0, len(queries), per_call):
         yield write_request(list(itertools.islice(every, per_call)), k)
@@ -111,7 +112,7 @@ async def _measure(
 
 
 async def _server_cpu_s(session: Any, url: str) -> float | None:
-    """As the server's /metrics says; other servers have none."""
+    """Read the CPU time from the server's /metrics; other servers have none."""
     import aiohttp
 
     try:

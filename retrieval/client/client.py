@@ -3,7 +3,7 @@
     retriever = RemoteRetriever("http://127.0.0.1:8000")
     hits = retriever.search(["who wrote Moby Dick"], k=3)[0]
 
-Queries that are asked at the same time, from any thread or task, go out together.
+Queries asked at the same time, from any thread or task, are sent together.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ _Key: TypeAlias = tuple[str, int]
 class HitCache:
     """The `size` most recently used answers, by (query, k), of one index.
 
-    When the fingerprint changes, everything is forgotten. Nothing is kept for a server that tells no
-    fingerprint, since it might have got another index meanwhile.
+    A change of the fingerprint clears the cache. Nothing is cached for a server without a fingerprint,
+    because its index might have changed.
     """
 
     def __init__(self, size: int) -> None:
@@ -76,26 +76,25 @@ class HitCache:
             self._entries.popitem(last=False)
 
     def now_searched(self, fingerprint: str | None) -> None:
-        """A server says what it searches."""
+        """Note the server's fingerprint; clear the cache if it changed."""
         if fingerprint != self._fingerprint:
             self._entries.clear()
             self._fingerprint = fingerprint
 
 
 class RemoteClient:
-    """The asynchronous client; it belongs to the event loop that uses it first.
+    """The asynchronous client; belongs to the event loop that uses it first.
 
-    `urls` are servers with the same index, each with or without `/retrieve`; if they tell different
-    fingerprints, all searches raise ReplicasDiffer, and one that does so later is left out. All queries
-    asked while `max_in_flight` requests per server are under way go out as one, up to `max_batch`; a query
-    that is under way is not sent again; `cache_size` answers are kept for servers with a fingerprint.
+    `urls` are servers with the same index, each with or without `/retrieve`. If their fingerprints differ,
+    all searches raise ReplicasDiffer; a server that differs later is left out. Queries that arrive while
+    `max_in_flight` requests per server are under way are sent as one request of up to `max_batch`. A query
+    that is under way is not sent again. `cache_size` answers are cached for servers with a fingerprint.
 
-    A request is tried again, with jitter and on the next server, while a connection fails or the answer
-    is 408, 429, 502, 503 or 504, for `total_timeout_s` in all.
+    A request is retried, with jitter and on the next server, while a connection fails or the answer is 408,
+    429, 502, 503 or 504, for `total_timeout_s` in all.
 
-    `token` is sent to all of them; None: PROMPT_COEVO_RETRIEVAL_TOKEN, if that is set. Raises
-    SettingsError for an address or a token that cannot be one, MissingExtraError without aiohttp, orjson
-    or tenacity.
+    `token` is sent to all servers; None means PROMPT_COEVO_RETRIEVAL_TOKEN, if set. Raises SettingsError
+    for an invalid address or token, MissingExtraError without aiohttp, orjson or tenacity.
     """
 
     def __init__(
@@ -129,26 +128,26 @@ class RemoteClient:
         self._closed = False
 
     async def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """The best `k` passages for each query. Raises QueryError or RetrieverUnavailable."""
+        """Return the best `k` passages for each query. Raises QueryError or RetrieverUnavailable."""
         check_search(queries, k, self._limits)
         return raise_first(await self.search_each(queries, k))
 
     async def search_each(self, queries: Sequence[str], k: int) -> list[Attempt]:
-        """The hits for each query, or why there are none. Raises nothing."""
+        """Return for each query the hits, or why there are none. Raises nothing."""
         futures = [self._ask_for(query, k) for query in queries]
         if futures:
-            # Not gather: the futures are shared, and a caller that is cancelled must not cancel them.
+            # Not gather: the futures are shared, and cancelling one caller must not cancel them.
             await asyncio.wait(futures)
         attempts = (future.result() for future in futures)
         return [list(out) if isinstance(out, list) else out for out in attempts]
 
     async def info(self) -> IndexInfo:
-        """What the server searches; without passages and fingerprint if it does not tell.
+        """Return what the server searches, without passages and fingerprint if it does not report them.
 
         Raises RetrieverUnavailable.
         """
         answer = await self._asking.health()
-        if answer.status in (404, 405):  # Search-R1's own server has no such page
+        if answer.status in (404, 405):  # Search-R1's own server has no /health
             return IndexInfo("remote", 0, "", {"servers": self._asking.urls})
         self._asking.check_let_in(answer)
         info = read_health(answer.body)
@@ -156,7 +155,8 @@ class RemoteClient:
         return info
 
     async def aclose(self) -> None:
-        """Give back the connections; who still waits is told that the client was closed."""
+        """Release the connections. Callers that still wait get an error saying that the client was
+        closed."""
         self._closed = True
         for task in list(self._sending):
             task.cancel()
@@ -167,7 +167,7 @@ class RemoteClient:
         await self._asking.aclose()
 
     def _ask_for(self, query: str, k: int) -> asyncio.Future[Attempt]:
-        """What asking will have come to: known, under way already, or in one of the next requests."""
+        """Return a future for the query's result: cached, under way already, or in a coming request."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Attempt] = loop.create_future()
         try:
@@ -192,7 +192,7 @@ class RemoteClient:
         return future
 
     def _pump(self) -> None:
-        """Send what is waiting, as far as there are slots. Each `k` has its turn."""
+        """Send waiting queries while slots are free. The values of `k` take turns."""
         self._pump_is_due = False
         while self._waiting and len(self._sending) < self._slots:
             k = next(iter(self._waiting))
@@ -212,14 +212,14 @@ class RemoteClient:
     async def _send(self, queries: list[str], k: int) -> None:
         try:
             attempts = await self._attempts(queries, k)
-        except Exception as error:  # a rollout must not die of it
+        except Exception as error:  # a rollout must not fail because of it
             logger.exception("asking a retrieval server failed unexpectedly")
             attempts = [RetrieverUnavailable(f"{type(error).__name__}: {error}")] * len(queries)
         for query, attempt in zip(queries, attempts, strict=True):
             self._in_flight.pop((query, k)).set_result(attempt)
 
     async def _attempts(self, queries: list[str], k: int) -> list[Attempt]:
-        """A refusal or a failed search is tracked down to the query that it is about."""
+        """Ask; narrow a refusal or a failed search down to the query that causes it."""
         try:
             return await self._ask(queries, k)
         except (QueryError, SearchFailed) as error:
@@ -261,7 +261,7 @@ class RemoteClient:
 class RemoteRetriever:
     """The retriever "remote": asks a server, or several with the same index.
 
-    `options` are those of RemoteClient. May be used by any number of threads and event loops at once.
+    `options` are those of RemoteClient. Any number of threads and event loops may use it at once.
     """
 
     def __init__(self, url: str | Sequence[str], **options: Any) -> None:
@@ -269,11 +269,12 @@ class RemoteRetriever:
         self._thread = LoopThread("retrieval client")
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """The best `k` passages for each query. Raises QueryError or RetrieverUnavailable."""
+        """Return the best `k` passages for each query. Raises QueryError or RetrieverUnavailable."""
         return self._thread.submit(self._client.search(queries, k)).result()
 
     async def search_each(self, queries: Sequence[str], k: int) -> list[Attempt]:
-        """The hits for each query, or why there are none. Raises nothing. Any event loop may await it."""
+        """Return for each query the hits, or why there are none. Raises nothing. Any event loop may await
+        it."""
         try:
             future = self._thread.submit(self._client.search_each(queries, k))
             return await asyncio.wrap_future(future)
@@ -281,12 +282,13 @@ class RemoteRetriever:
             return [error] * len(queries)
 
     def info(self) -> IndexInfo:
-        """What the server searches; without passages and fingerprint if it does not tell.
+        """Return what the server searches, without passages and fingerprint if it does not report them.
 
         Raises RetrieverUnavailable.
         """
         return self._thread.submit(self._client.info()).result()
 
     def close(self) -> None:
-        """Give back the connections; who still waits is told that the client was closed."""
+        """Release the connections. Callers that still wait get an error saying that the client was
+        closed."""
         self._thread.close(self._client.aclose())

@@ -1,4 +1,4 @@
-"""An event loop on a thread of its own, for callers without one."""
+"""An event loop on its own thread, for callers without one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 
 
 class LoopThread:
-    """A daemon thread: nothing waits for it when the interpreter exits."""
+    """A daemon thread: the interpreter's exit does not wait for it."""
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
@@ -25,11 +25,12 @@ class LoopThread:
         self._thread.start()
 
     def submit(self, coroutine: Coroutine[Any, Any, Result]) -> Future[Result]:
-        """Run the coroutine there. Raises RetrieverUnavailable after `close`, and in a forked process."""
+        """Run the coroutine on the loop. Raises RetrieverUnavailable after `close`, and in a forked
+        process."""
         if self._closed or self._process != os.getpid():
             coroutine.close()
             raise RetrieverUnavailable(
-                "the retriever was closed, or this process was forked off the one that opened it; open "
+                "the retriever was closed, or this process was forked from the one that opened it; open "
                 "a new one"
             )
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)

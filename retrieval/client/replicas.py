@@ -1,4 +1,4 @@
-"""Which of several equal servers to ask."""
+"""Choice between several equal servers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _LONGEST_PAUSE_S = 30.0
 
 @dataclass(eq=False, slots=True)
 class Replica:
-    """A server; `out_until` is when it is asked again after a failure, `fingerprint` what it told last."""
+    """A server. `out_until`: when it may be asked again after a failure; `fingerprint`: the last one it
+    reported."""
 
     url: str
     failures: int = 0
@@ -25,22 +26,24 @@ class Replica:
 
 
 class Difference(NamedTuple):
-    """A server searches something else than the others; `is_news` if it was not known yet."""
+    """A server searches another index than the others; `is_news` if this was not known yet."""
 
     sentence: str
     is_news: bool
 
 
 class Replicas:
-    """Takes turns. One that failed is left out for a while, for longer each time.
+    """Takes turns between servers. A failed one is left out for a while, longer after each failure.
 
-    Times are those of any one clock, in seconds.
+    Times are seconds of any one clock.
     """
 
     def __init__(self, urls: Sequence[str]) -> None:
         self._all = [Replica(url) for url in urls]
         self._agreed: Replica | None = None
-        self._turn = random.randrange(len(self._all))  # clients should not all begin with the first
+        self._turn = random.randrange(
+            len(self._all)
+        )  # so that not all clients begin with the same server
 
     def __len__(self) -> int:
         return len(self._all)
@@ -53,7 +56,7 @@ class Replicas:
         return [replica.url for replica in self._all]
 
     def pick(self, now: float) -> Replica:
-        """The next one in turn; if all are left out, the one whose time is up first."""
+        """Return the next server in turn, or the one available soonest if all are left out."""
         turn = self._all[self._turn :] + self._all[: self._turn]
         ready = [replica for replica in turn if replica.out_until <= now]
         chosen = ready[0] if ready else min(turn, key=lambda replica: replica.out_until)
@@ -61,17 +64,17 @@ class Replicas:
         return chosen
 
     def any_ready(self, now: float) -> bool:
-        """Whether one is not left out."""
+        """Return True if some server is not left out."""
         return any(replica.out_until <= now for replica in self._all)
 
     def failed(self, replica: Replica, now: float, retry_after_s: float = 0.0) -> None:
-        """Leave it out, for as long as it asked for at least."""
+        """Leave the server out, at least for as long as it asked for."""
         pause = min(_FIRST_PAUSE_S * 2.0**replica.failures, _LONGEST_PAUSE_S)
         replica.failures = min(replica.failures + 1, 16)
         replica.out_until = now + max(pause, retry_after_s)
 
     def agree(self, told: Sequence[tuple[Replica, str | None]]) -> None:
-        """What they search, as far as they told. Raises ReplicasDiffer."""
+        """Compare the reported fingerprints. Raises ReplicasDiffer."""
         for replica, fingerprint in told:
             if (difference := self.tells(replica, fingerprint)) is not None:
                 raise ReplicasDiffer(
@@ -79,9 +82,9 @@ class Replicas:
                 )
 
     def tells(self, replica: Replica, fingerprint: str | None) -> Difference | None:
-        """One of several says what it searches: the same as the others, or something else.
+        """Note the fingerprint that a server reports; return the difference from the others, if any.
 
-        If all servers have come to search something else, that is agreed upon.
+        Once all servers report the same new fingerprint, it becomes the agreed one.
         """
         if not fingerprint or len(self) == 1:
             return None
@@ -99,9 +102,9 @@ class Replicas:
         )
 
     def leave_out(self, replica: Replica, now: float) -> None:
-        """It does not belong to the others; it may come back with their index."""
+        """Leave the server out because its index differs; it may come back with the agreed one."""
         self.failed(replica, now, _LONGEST_PAUSE_S)
 
     def answered(self, replica: Replica) -> None:
-        """It is well again."""
+        """Mark the server as available."""
         replica.failures, replica.out_until = 0, 0.0

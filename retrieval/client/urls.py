@@ -8,15 +8,15 @@ from prompt_coevo.errors import SettingsError
 
 
 def retrieve_url(address: str) -> str:
-    """Where to search: the address itself if it has a path, else its `/retrieve`.
+    """Return the address for searches: as given if it has a path, else with `/retrieve` appended.
 
-    Raises SettingsError for what is no HTTP address.
+    Raises SettingsError if it is not an HTTP address.
     """
     try:
         parts = urlsplit(address)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
         (parts.hostname or "").encode("idna")
-    except ValueError:  # a port that is no number, or a name that no host can have
+    except ValueError:  # a port that is not a number, or an impossible host name
         usable = False
     if not usable:
         raise SettingsError(
@@ -27,12 +27,12 @@ def retrieve_url(address: str) -> str:
 
 
 def health_url(retrieve: str) -> str:
-    """Next to `/retrieve`."""
+    """Return the address of `/health`, next to `/retrieve`."""
     return _beside(retrieve, "health")
 
 
 def metrics_url(retrieve: str) -> str:
-    """Next to `/retrieve`."""
+    """Return the address of `/metrics`, next to `/retrieve`."""
     return _beside(retrieve, "metrics")
 
 

@@ -1,1 +1,1 @@
-"""Search by vectors."""
+"""Search by vectors (dense retrieval)."""

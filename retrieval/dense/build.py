@@ -1,4 +1,4 @@
-"""Making an index from vectors: which type, and its file."""
+"""Build an index from vectors: choose its type and write its file."""
 
 from __future__ import annotations
 
@@ -20,23 +20,24 @@ from prompt_coevo.retrieval.errors import IndexFileError
 
 FLAT_FILE, FAISS_FILE = "vectors.npy", "vectors.faiss"
 CANDIDATES_OF_A_BUILD = 128
-"""Among how many a graph looks for the neighbours of a vector. With faiss' own 40 a graph of a million,
-searched with the candidates that a search keeps here, finds 86 % of the first three in place of 98 %."""
+"""Candidates that a graph examines to find a vector's neighbours. With faiss' default of 40, a graph of a
+million vectors, searched with as many candidates as a search keeps here, finds 86 % of the first three
+instead of 98 %."""
 
-# Beyond it a single query reads gigabytes.
+# Beyond this a single query reads gigabytes.
 _LARGEST_FLAT = 1_000_000
 _TRAINING_VECTORS = 100_000
 _TRAINING_VECTORS_PER_LIST, _SMALLEST_LIST = 64, 39
-_OPQ_WORDS = 256  # of the codes that a rotation is trained for
-_SPARE_ROOM = 1.01  # how many neighbours there are is chance
+_OPQ_WORDS = 256  # codewords of the codes that a rotation is trained for
+_SPARE_ROOM = 1.01  # the number of neighbours is random
 
 
 def choose_type(
     index: str, passages: int, vectors: int, dimension: int, gpu_bytes: Sequence[int] = ()
 ) -> str:
-    """What "auto" and "IVF,..." stand for, for some of all passages.
+    """Resolve "auto" and "IVF,..." to a type, for `vectors` of all the passages.
 
-    All shards are thought to be searched on one machine, whose GPUs, if any, have so many free bytes.
+    Assumes that all shards are searched on one machine whose GPUs, if any, have this many free bytes.
     """
     if index == "auto":
         if not gpu_bytes:
@@ -56,11 +57,10 @@ def write_index(
     progress: Progress,
     made_of: str = "",
 ) -> str:
-    """Write an index of this type; gives the file's name.
+    """Write an index of this type; return the file's name.
 
-    An index of faiss that was not finished is taken up again if it is `made_of` the same. Raises
-    IndexFileError for an unknown type, one that faiss cannot make of the vectors, and for a vector that is
-    not finite.
+    An unfinished faiss index is continued if it is `made_of` the same. Raises IndexFileError for an unknown
+    type, for one that faiss cannot make of the vectors, and for a vector that is not finite.
     """
     if index == "Flat":
         _write_flat(vectors, folder / FLAT_FILE, progress)
@@ -70,7 +70,7 @@ def write_index(
 
 
 def new_index(faiss: Any, dimension: int, index: str) -> Any:
-    """An empty index for inner products. Raises IndexFileError for a type that cannot be had."""
+    """Return an empty index for inner products. Raises IndexFileError for an unavailable type."""
     try:
         made = faiss.index_factory(dimension, index, faiss.METRIC_INNER_PRODUCT)
     except RuntimeError as error:
@@ -78,9 +78,7 @@ def new_index(faiss: Any, dimension: int, index: str) -> Any:
             f"faiss knows no index {index!r} for vectors of {dimension} numbers ({_reason(error)})"
         ) from None
     if isinstance(made, faiss.IndexIDMap):
-        raise _no_type(
-            f"an index {index!r} has ids of its own, which must be the rows of the corpus"
-        )
+        raise _no_type(f"an index {index!r} uses its own ids instead of the rows of the corpus")
     if isinstance(made, faiss.IndexIVF) and made.nlist < 1:
         raise _no_type(f"an index {index!r} has no lists")
     if isinstance(made, faiss.IndexHNSW):
@@ -89,7 +87,7 @@ def new_index(faiss: Any, dimension: int, index: str) -> Any:
 
 
 def refuse_too_few(faiss: Any, empty: Any, index: str, count: int) -> None:
-    """Raise IndexFileError if such an index cannot be trained with so many vectors."""
+    """Raise IndexFileError if an index of this type cannot be trained with so few vectors."""
     least = _least_vectors(faiss, empty)
     if count < least:
         raise _no_type(
@@ -98,7 +96,7 @@ def refuse_too_few(faiss: Any, empty: Any, index: str, count: int) -> None:
 
 
 def _least_vectors(faiss: Any, empty: Any) -> int:
-    """What is known to be needed: a vector for each list, and for each word of a code."""
+    """Return the least number of vectors known to be needed: one for each list, and for each codeword."""
     index = faiss.downcast_index(empty)
     if isinstance(index, faiss.IndexPreTransform):
         steps = map(index.chain.at, range(index.chain.size()))
@@ -114,9 +112,7 @@ def _least_vectors(faiss: Any, empty: Any) -> int:
     least = 1 if pq is None else int(pq.ksub)
     if isinstance(index, faiss.IndexIVF):
         quantizer = faiss.downcast_index(index.quantizer)
-        if isinstance(
-            quantizer, faiss.IndexFlat | faiss.IndexHNSW
-        ):  # others have lists by combination
+        if isinstance(quantizer, faiss.IndexFlat | faiss.IndexHNSW):  # others combine several lists
             least = max(least, int(index.nlist))
     return least
 
@@ -128,13 +124,13 @@ def _no_type(problem: str) -> IndexFileError:
 
 
 def _reason(error: RuntimeError) -> str:
-    """What faiss says, without the place in its code."""
+    """Return faiss' message without the place in its code."""
     return str(error).rpartition(": ")[2]
 
 
 @contextmanager
 def _named_failures(index: str) -> Iterator[None]:
-    """Faiss' own errors while vectors are put into an index, as one sentence."""
+    """Turn faiss' errors while adding vectors into one sentence."""
     try:
         yield
     except RuntimeError as error:
@@ -144,7 +140,8 @@ def _named_failures(index: str) -> Iterator[None]:
 
 
 def _write_flat(vectors: VectorSource, path: Path, progress: Progress) -> None:
-    """Written in order, not mapped: on a disk that is full a mapping ends the process, without a word."""
+    """Write the vectors in order, not through a mapping: on a full disk that would kill the process
+    silently."""
     with whole_file(path) as file:
         write_head(file, "<f4", (len(vectors), vectors.dimension))
         for block in finite_blocks(vectors, progress):
@@ -166,7 +163,7 @@ def _write_faiss(
     for block in vectors.blocks(made.ntotal):
         refuse_unfinite(block, made.ntotal, vectors)
         if isinstance(made, faiss.IndexHNSW):
-            # Levels are chance. Drawn for each block anew, a build that was stopped draws the same.
+            # Levels are random. Seeded anew for each block, so that a resumed build draws the same.
             made.hnsw.rng = faiss.RandomGenerator(made.ntotal + 1)
         with _named_failures(index):
             made.add(np.ascontiguousarray(block))
@@ -180,19 +177,19 @@ def _write_faiss(
 def _train(faiss: Any, made: Any, vectors: VectorSource) -> None:
     sample = vectors.sample(training_vectors(faiss, made))
     if not np.isfinite(sample).all():
-        for _ in finite_blocks(vectors):  # says which one is not
+        for _ in finite_blocks(vectors):  # raises with the name of the vector
             pass
     made.train(sample)
 
 
 def training_vectors(faiss: Any, empty: Any) -> int:
-    """How many vectors an index is trained with at most."""
+    """Return the most vectors that an index is trained with."""
     lists = empty.nlist if isinstance(empty, faiss.IndexIVF) else 0
     return max(_TRAINING_VECTORS, _TRAINING_VECTORS_PER_LIST * lists)
 
 
 def _reserve(faiss: Any, made: Any, count: int) -> None:
-    """Room for all vectors at once: what grows step by step is copied, and three times as large then."""
+    """Reserve space for all vectors: growing step by step copies them and peaks at three times the size."""
     if isinstance(made, faiss.IndexHNSW):
         graph = made.hnsw
         _grow(graph.neighbors, round(_SPARE_ROOM * count * neighbors_each(faiss, graph)))
@@ -203,7 +200,7 @@ def _reserve(faiss: Any, made: Any, count: int) -> None:
 
 
 def neighbors_each(faiss: Any, graph: Any) -> float:
-    """How many neighbours a vector has room for on average, over the levels that it is drawn into."""
+    """Return the mean number of neighbour slots per vector, over the levels that it is drawn into."""
     shares = faiss.vector_to_array(graph.assign_probas).tolist()
     each = (share * graph.cum_nb_neighbors(level) for level, share in enumerate(shares, 1))
     return float(sum(each))

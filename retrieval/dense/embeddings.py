@@ -1,7 +1,7 @@
-"""The vectors of a corpus, in chunk files, so that a build that was stopped goes on where it was.
+"""The vectors of a corpus, in chunk files, so that a stopped build resumes where it was.
 
-Chunks begin at fixed rows of the whole corpus, whatever part of it is wanted: a shard's vectors are
-byte for byte those of the whole.
+Chunks begin at fixed rows of the whole corpus, whatever part of it is wanted: a shard's vectors equal those
+of the whole byte for byte.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Chunk:
         return int(self.part.stop - self.part.start)
 
     def read(self) -> Vectors:
-        """The vectors wanted, mapped into memory."""
+        """Map the wanted vectors into memory."""
         vectors: Vectors = np.load(self.path, mmap_mode="r")[self.part]
         return vectors
 
@@ -44,7 +44,7 @@ class Chunk:
 class Embeddings:
     """The vectors of some rows of a corpus. `folder` may hold chunks of an earlier, stopped build.
 
-    A chunk's name says what is computed from what: another encoder or corpus leads to another name.
+    A chunk's name depends on encoder and corpus, so another one never reuses it.
     """
 
     def __init__(self, corpus: Corpus, rows: range, encoder: Encoder, folder: Path) -> None:
@@ -61,7 +61,7 @@ class Embeddings:
         return len(self._rows)
 
     def blocks(self, first: int = 0) -> Iterator[Vectors]:
-        """As VectorSource says; all must have been computed."""
+        """Yield the vectors, as `VectorSource.blocks`; all must have been computed."""
         parts: list[Vectors] = []
         done = 0
         for chunk in self._chunks:
@@ -76,15 +76,15 @@ class Embeddings:
 
     @property
     def fingerprint(self) -> str:
-        """Changes with the texts, the encoder, and which rows it is."""
+        """Hash the texts, the encoder and the selected rows."""
         named = [[chunk.path.name, chunk.part.start, chunk.part.stop] for chunk in self._chunks]
         return hashlib.sha256(json.dumps(named).encode()).hexdigest()
 
     def compute(self, progress: Progress, encoders: Sequence[Encoder] = ()) -> None:
-        """Compute the chunks that are not there yet; `progress` is told the rows done, and how many.
+        """Compute the missing chunks; report rows done and rows in total to `progress`.
 
-        Several encoders, on devices of their own, take chunks in turn, each in a thread. Python makes
-        their batches one at a time, so many fast devices may wait for it.
+        Several encoders, each on its own device and thread, take chunks in turn. Python prepares their
+        batches one at a time, so many fast devices may wait for it.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
         done = 0
@@ -93,7 +93,7 @@ class Embeddings:
             progress(done, len(self))
 
     def _filled(self, encoders: Sequence[Encoder]) -> Iterator[Chunk]:
-        """The chunks as they are ready."""
+        """Yield the chunks as they are finished."""
         if len(encoders) == 1:
             yield from (self._fill(chunk, encoders[0]) for chunk in self._chunks)
             return
@@ -112,7 +112,7 @@ class Embeddings:
             try:
                 for ready in as_completed([threads.submit(fill, chunk) for chunk in self._chunks]):
                     yield ready.result()
-            finally:  # whoever stops waits for the chunks under way alone, and they are kept
+            finally:  # on error or stop, wait only for the chunks under way, and keep them
                 threads.shutdown(cancel_futures=True)
 
     def _fill(self, chunk: Chunk, encoder: Encoder) -> Chunk:
@@ -124,12 +124,12 @@ class Embeddings:
         return chunk
 
     def sample(self, count: int) -> Vectors:
-        """As VectorSource says."""
+        """Return a sample, as `VectorSource.sample`."""
         step = max(1, len(self) // count)
         return np.concatenate([np.asarray(chunk.read()[::step]) for chunk in self._chunks])
 
     def named(self, number: int) -> str:
-        """As VectorSource says."""
+        """Name the vector, as `VectorSource.named`."""
         line = self._rows[number] + 1
         return f"the vector that the encoder made of {self._corpus.path}, line {line},"
 

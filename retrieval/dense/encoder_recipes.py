@@ -1,4 +1,4 @@
-"""Which checkpoint an encoder is and how its texts become vectors: prefixes, pooling, lengths."""
+"""The checkpoints of encoders, and how their texts become vectors: prefixes, pooling, lengths."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from prompt_coevo.extras import MissingExtraError
 
 
 class EncoderError(CoevoError, ValueError):
-    """An encoder is unknown, cannot be loaded, or is not the one that an index was built with."""
+    """An encoder is unknown, cannot be loaded, or differs from the one that an index was built with."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """How a text becomes a vector.
 
-    `pooling` is "mean" over the tokens, or "cls" for the first one. Longer texts are cut.
+    `pooling` is "mean" over the tokens, or "cls" for the first token. Longer texts are cut.
     """
 
     query_prefix: str = ""
@@ -35,7 +35,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class EncoderSource:
-    """An encoder by its name (which `resolve` understands), and what that stands for."""
+    """An encoder's name (see `resolve`) with its checkpoint and recipe."""
 
     name: str
     location: str
@@ -56,7 +56,7 @@ PRESETS: Final[Mapping[str, tuple[str | None, Recipe]]] = {
     "mean": (None, Recipe()),
     "cls": (None, Recipe(pooling="cls")),
 }
-"""The checkpoint, if the preset has one of its own, and the recipe."""
+"""By preset: its own checkpoint, if it has one, and its recipe."""
 
 _FAMILIES: Final = {
     r"(multilingual-)?e5-(small|base|large)(-v2)?": _E5,
@@ -66,7 +66,7 @@ _FAMILIES: Final = {
 
 
 def resolve(name: str) -> EncoderSource:
-    """What a name stands for.
+    """Resolve an encoder's name.
 
     "e5" is a preset; "e5:PLACE" the preset's recipe with another checkpoint: a folder, or a name on the
     Hugging Face hub; "PLACE" a checkpoint whose recipe is known by its name, or by the files that
@@ -94,7 +94,7 @@ def resolve(name: str) -> EncoderSource:
 
 
 def _place(place: str) -> str:
-    """A folder with its whole path, so that an index finds it from anywhere; a name as it is."""
+    """Return a folder's absolute path, so that an index finds it from anywhere; return a name unchanged."""
     folder = Path(place).expanduser()
     if folder.is_dir():
         return str(folder.resolve())
@@ -120,7 +120,7 @@ def _packaged_minilm() -> str:
 
 
 def _recipe_in(folder: Path) -> Recipe | None:
-    """What sentence-transformers wrote down next to a checkpoint, None if it did not."""
+    """Read the recipe that sentence-transformers saved next to a checkpoint; None if there is none."""
     if not (folder / "modules.json").is_file():
         return None
     modules = {str(module["type"]).rsplit(".", 1)[-1] for module in _read(folder / "modules.json")}

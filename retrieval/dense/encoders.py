@@ -1,6 +1,6 @@
 """Text encoders: any checkpoint that transformers loads, with the recipe of its kind.
 
-It runs on the GPU if torch sees one, which `CUDA_VISIBLE_DEVICES=""` prevents.
+They run on the GPU if torch sees one; `CUDA_VISIBLE_DEVICES=""` prevents that.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
 
-# More texts at once do not make a CPU faster; a long text counts by its tokens.
+# Larger batches do not make a CPU faster; a long text counts by its tokens.
 _TEXTS_PER_BATCH, _TOKENS_PER_BATCH = 64, 8192
 _GPU_FACTOR = 8
 
@@ -33,7 +33,7 @@ _loading = threading.Lock()
 
 
 class UnfiniteError(EncoderError):
-    """A text's vector is no numbers; `text` is its place among the texts that were encoded."""
+    """A text's vector is not finite; `text` is its position among the encoded texts."""
 
     def __init__(self, encoder: str, text: int, what: str | None = None) -> None:
         self.encoder, self.text = encoder, text
@@ -44,11 +44,11 @@ class UnfiniteError(EncoderError):
 
 
 class Encoder:
-    """Turns queries and passages into float32 vectors; `load` makes one.
+    """Encodes queries and passages as float32 vectors; `load` makes one.
 
-    The same texts in the same order give the same bytes on the same machine. A text's vector can depend
-    in its last bits on the texts next to it, but texts of one call that are equal as the model reads
-    them have equal vectors. Safe to use from several threads.
+    The same texts in the same order give the same bytes on the same machine. A text's vector can depend in
+    its last bits on the texts next to it, but within one call, texts that the model reads as equal have
+    equal vectors. Safe to use from several threads.
     """
 
     def __init__(self, source: EncoderSource, model: Any, tokenizer: Any, sha256: str) -> None:
@@ -66,17 +66,18 @@ class Encoder:
 
     @property
     def device(self) -> str:
-        """Where it computes, as torch names it: "cpu", or "cuda:0"."""
+        """Return the device in torch's notation: "cpu", or "cuda:0"."""
         device = self._model.device
         return str(device) if device.type == "cpu" else f"{device.type}:{device.index or 0}"
 
     @property
     def numbers(self) -> str:
-        """Where it computes and how exactly, such as "cpu bfloat16"."""
+        """Return device and precision, such as "cpu bfloat16"."""
         return f"{self._model.device.type} {str(self._model.dtype).removeprefix('torch.')}"
 
     def encode_queries(self, texts: Sequence[str]) -> Vectors:
-        """One row for each query. The shards of an index ask for the same queries one after another."""
+        """Return one row per query. Cached, because the shards of an index ask for the same queries in
+        turn."""
         recipe, wanted = self.source.recipe, tuple(texts)
         last, vectors = self._last
         if last != wanted:
@@ -85,15 +86,18 @@ class Encoder:
         return vectors.copy()
 
     def encode_passages(self, texts: Sequence[str]) -> Vectors:
-        """One row for each passage."""
+        """Return one row per passage."""
         recipe = self.source.recipe
         return self._encode(texts, recipe.passage_prefix, recipe.passage_tokens)
 
     def on(self, device: str) -> Encoder:
-        """A copy of this encoder on another device, as torch names it. Raises EncoderError."""
+        """Return a copy of this encoder on another device, in torch's notation. Raises EncoderError."""
         try:
             model = copy.deepcopy(self._model).to(device)
-        except (AssertionError, RuntimeError) as error:  # no such device, or one without room
+        except (
+            AssertionError,
+            RuntimeError,
+        ) as error:  # no such device, or one without enough memory
             reason = str(error).strip().splitlines() or [type(error).__name__]
             raise EncoderError(
                 f"the encoder {self.source.name} cannot be put on the device {device!r}: {reason[0]}; name "
@@ -118,7 +122,7 @@ class Encoder:
         return wanted
 
     def _tokenize(self, texts: list[str], limit: int) -> list[tuple[int, ...]]:
-        with self._lock:  # a fast tokenizer keeps the limit as a state
+        with self._lock:  # a fast tokenizer keeps the limit as state
             ids: list[list[int]] = self._tokenizer(
                 texts,
                 truncation=True,
@@ -148,7 +152,7 @@ class Encoder:
 
 
 def by_length(lengths: Sequence[int], scale: int = 1) -> Iterator[list[int]]:
-    """Batches of numbers of texts, the shortest texts first, so that little is padded."""
+    """Yield batches of indices, shortest texts first, to keep padding small."""
     batch: list[int] = []
     for number in sorted(range(len(lengths)), key=lengths.__getitem__):
         tokens = lengths[number] * (len(batch) + 1)
@@ -161,7 +165,7 @@ def by_length(lengths: Sequence[int], scale: int = 1) -> Iterator[list[int]]:
 
 
 def pooled(states: torch.Tensor, mask: torch.Tensor, pooling: str) -> torch.Tensor:
-    """[texts, tokens, dimension] and [texts, tokens] → [texts, dimension]."""
+    """Pool [texts, tokens, dimension] with the mask [texts, tokens] into [texts, dimension]."""
     if pooling == "cls":
         return states[:, 0]
     weights = mask.unsqueeze(-1).to(states.dtype)
@@ -169,7 +173,7 @@ def pooled(states: torch.Tensor, mask: torch.Tensor, pooling: str) -> torch.Tens
 
 
 def load(name: str | EncoderSource) -> Encoder:
-    """The encoder of this name (see `encoder_recipes.resolve`), loaded once while it is in use.
+    """Return the encoder of this name (see `encoder_recipes.resolve`), loaded only once while it is in use.
 
     Raises EncoderError if it cannot be loaded, MissingExtraError without torch or transformers.
     """
@@ -184,9 +188,9 @@ def load(name: str | EncoderSource) -> Encoder:
 
 
 def on_devices(encoder: Encoder, devices: Sequence[str] = ()) -> list[Encoder]:
-    """An encoder for each device, by default for each GPU that torch sees, or the one that is there.
+    """Return one encoder per device: by default one per GPU that torch sees, or the given one.
 
-    Raises EncoderError for devices of several kinds, whose numbers differ, and for one that is not there.
+    Raises EncoderError for a missing device, and for devices of different kinds, whose numbers differ.
     """
     import torch
 
@@ -204,7 +208,7 @@ def on_devices(encoder: Encoder, devices: Sequence[str] = ()) -> list[Encoder]:
 
 
 def dimension_of(name: str) -> int:
-    """How many numbers an encoder's vectors have, without loading its weights.
+    """Return the length of an encoder's vectors without loading its weights.
 
     Raises EncoderError if its configuration cannot be read, MissingExtraError without transformers.
     """
@@ -232,7 +236,7 @@ def _load(source: EncoderSource) -> Encoder:
         model, report = AutoModel.from_pretrained(
             source.location, dtype="auto", output_loading_info=True
         )
-    except Exception as error:  # whatever a damaged file or an unreachable hub leads to
+    except Exception as error:  # anything that a damaged file or an unreachable hub may cause
         raise _not_loaded(source, error) from error
     missing = set(report["missing_keys"])
     if lost := sorted(name for name in missing if not name.startswith("pooler.")):
@@ -254,7 +258,7 @@ def _not_loaded(source: EncoderSource, error: Exception) -> EncoderError:
 
 
 def _identity(model: Any, tokenizer: Any, missing: set[str]) -> str:
-    """A hash of the weights and the vocabulary, whatever the folder and the weights are called."""
+    """Hash weights and vocabulary, whatever the names of the folder and the weights."""
     import torch
 
     digests = []
@@ -275,7 +279,7 @@ def _placement() -> tuple[str, torch.dtype]:
 
 
 def computes_bfloat16(cpu: Path = Path("/proc/cpuinfo")) -> bool:
-    """Whether this CPU multiplies bfloat16 itself; where it is emulated, float32 is faster."""
+    """Return True if this CPU multiplies bfloat16 natively; where it is emulated, float32 is faster."""
     try:
         lines = cpu.read_text("ascii", errors="replace").splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""What a dense index will take, before it is built, by its type and by number and length of vectors."""
+"""Estimate the memory and disk for a dense index before it is built, from its type and its vectors."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from prompt_coevo.retrieval.dense.stored import StoredVectors
 _ID, _LEVEL, _OFFSET, _NEIGHBOR, _NUMBER = 8, 4, 8, 4, 4
 # Lists grow by doubling, and are seldom full; measured: tests/retrieval/dense/test_estimate.py.
 _LIST_ROOM: Final = 1.5
-_TRAINED_AT_ONCE: Final = 100_000  # what faiss copies of the sample for the codes of lists
-_BLOCKS: Final = 3 * BLOCK_BYTES  # one that is read while the last is let go, and what coding needs
+_TRAINED_AT_ONCE: Final = 100_000  # sample vectors that faiss copies for the codes of lists
+_BLOCKS: Final = 3 * BLOCK_BYTES  # one read, the last one still held, and what encoding needs
 
 
 @dataclass(frozen=True)
 class Foreseen:
-    """What a build will take, in bytes.
+    """The needs of a build, in bytes.
 
-    `what` is built; `parts` are the larger things that it reads or makes, for the reader; `memory` and
-    `disk` are what it needs of them at most.
+    `what` is built. `parts` are the larger things that it reads or makes, for display. `memory` and `disk`
+    are the peaks.
     """
 
     what: str
@@ -43,17 +43,17 @@ class Foreseen:
 
 
 class UnknownTypeError(CoevoError, LookupError):
-    """How large an index of a type becomes is not known here."""
+    """The size of an index of this type cannot be computed here."""
 
 
 def foresee(
     encoder: str, index: str, faiss_file: Path | None, rows: Sequence[int]
 ) -> Foreseen | None:
-    """What building takes for shards of so many rows, without what the encoder itself needs.
+    """Estimate what building shards of these sizes takes, without the encoder's own memory.
 
-    None for a type of faiss that is not known here. Raises IndexFileError for a type that faiss does not
-    know, or cannot make of so few, and for a file that does not fit, EncoderError if it cannot be found out
-    how many numbers the encoder's vectors have.
+    Returns None for a faiss type whose size cannot be computed. Raises IndexFileError for a type that faiss
+    does not know or cannot make of so few vectors, and for a file that does not fit; EncoderError if the
+    length of the encoder's vectors cannot be found out.
     """
     faiss = load_faiss()
     passages, largest, dimension = sum(rows), max(rows), dimension_of(encoder)
@@ -86,16 +86,16 @@ def foresee(
         room = _LIST_ROOM if isinstance(empty, faiss.IndexIVF) else 1.0
         whole = round(room * max(each))
         memory += max(whole, _training_bytes(faiss, empty, largest))
-        disk += max(each)  # what is written last stands beside what was kept of it
+        disk += max(each)  # the last index is written beside what was kept of it
     if faiss_file is None:
         disk += vectors
     return Foreseen(f"{kind}, {numbers}", parts, memory, disk)
 
 
 def index_bytes(faiss: Any, empty: Any, count: int) -> int:
-    """The bytes of an index of this type with so many vectors.
+    """Return the bytes of an index of this type with so many vectors.
 
-    Raises UnknownTypeError for a type that keeps something else than codes, lists and graphs.
+    Raises UnknownTypeError for a type that stores anything but codes, lists and graphs.
     """
     index = faiss.downcast_index(empty)
     if isinstance(index, faiss.IndexPreTransform):
@@ -122,7 +122,7 @@ def _codebook(index: Any) -> int:
 
 
 def _training_bytes(faiss: Any, empty: Any, count: int) -> int:
-    """The sample, as `VectorSource.sample` takes it; lists are trained with what is left of it, too."""
+    """Return the size of the sample, as `VectorSource.sample` takes it, which also trains the lists."""
     if empty.is_trained:
         return 0
     sample = -(-count // max(1, count // training_vectors(faiss, empty)))

@@ -1,4 +1,4 @@
-"""The package faiss, imported once it is needed."""
+"""Import the package faiss when it is needed."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class FaissConflictError(CoevoError, ImportError):
 
 
 def load_faiss() -> Any:
-    """The module. Raises MissingExtraError without it.
+    """Return the module `faiss`. Raises MissingExtraError without it.
 
-    Raises FaissConflictError if several packages bring it, as for CPU and for GPU.
+    Raises FaissConflictError if several packages provide it, such as those for CPU and for GPU.
     """
     names = {re.sub(r"[-_.]+", "-", found.name or "").lower() for found in distributions()}
     rivals = sorted(name for name in names if re.fullmatch(r"faiss-(cpu|gpu(-.+)?)", name))
@@ -39,11 +39,11 @@ def load_faiss() -> Any:
 
 @contextmanager
 def batch_by_blas(faiss: Any) -> Iterator[None]:
-    """Compare a batch of queries by matrix multiplication from a few queries on.
+    """Compare a batch of queries by matrix multiplication, starting at a few queries.
 
-    From 1.14 on, faiss multiplies from 128 000 / dimension queries on, which suits tens of cores; on few
-    it costs many times as much. 800 numbers per core is where faiss' authors saw the two meet
-    (facebookresearch/faiss#5109). The variable belongs to the whole process, so batches take turns.
+    Since 1.14, faiss multiplies only from 128 000 / dimension queries on, which suits tens of cores; with
+    few cores this costs many times as much. According to faiss' authors, the two break even at 800 numbers
+    per core (facebookresearch/faiss#5109). The variable is global to the process, so batches take turns.
     """
     with _threshold:
         before = faiss.cvar.distance_compute_blas_threshold

@@ -1,6 +1,6 @@
-"""Vectors on GPUs, where the faiss that is installed can use some.
+"""Vectors on GPUs, if the installed faiss supports them.
 
-No GPU takes part in this project's tests; what is here follows faiss' documentation.
+This project's tests have no GPU; the code follows faiss' documentation.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from prompt_coevo.retrieval.errors import IndexFileError
 
 GPUS: Final = ("auto", "all", "none")
 
-# Searches on the GPU want some more, and faiss would otherwise take 1.5 GB at once.
+# Searches on the GPU need additional memory, and faiss would otherwise reserve 1.5 GB at once.
 _TEMPORARY_BYTES = 256 << 20
 _USABLE = 0.85
 
 
 def free_gpu_bytes(faiss: Any) -> tuple[int, ...]:
-    """What each visible GPU has free; nothing if faiss has no GPU."""
+    """Return the free bytes of each visible GPU; empty if faiss has no GPU support."""
     if not hasattr(faiss, "StandardGpuResources") or not faiss.get_num_gpus():
         return ()
     import torch
@@ -33,9 +33,9 @@ def free_gpu_bytes(faiss: Any) -> tuple[int, ...]:
 
 
 def gpus_needed(count: int, bytes_each: int, free: Sequence[int]) -> int | None:
-    """How many of the GPUs, the first ones, hold so many vectors in equal parts; None if all do not.
+    """Return how many GPUs, counted from the first, hold so many vectors in equal parts.
 
-    There is room for what a search needs.
+    Leaves room for what a search needs. None if all of them together are too small.
     """
     enough = (
         number
@@ -46,24 +46,26 @@ def gpus_needed(count: int, bytes_each: int, free: Sequence[int]) -> int | None:
 
 
 def check_gpus(gpus: str) -> None:
-    """Raise IndexFileError for a word that is none of GPUS."""
+    """Raise IndexFileError unless `gpus` is one of GPUS."""
     if gpus not in GPUS:
         raise IndexFileError(f"gpus must be one of {', '.join(GPUS)}, but is {gpus!r}")
 
 
 def on_gpu(faiss: Any, vectors: FlatVectors | FaissVectors, gpus: str = "auto") -> VectorIndex:
-    """These vectors on as few GPUs as hold them ("auto"), on "all", or on "none".
+    """Put these vectors on as few GPUs as hold them ("auto"), on "all", or on "none".
 
-    Without a GPU, "auto" leaves them where they are, and so it does with types that no GPU searches here,
-    such as graphs. Exact search becomes one in half precision. Raises IndexFileError for what does not
-    fit, and if "all" is asked for in vain.
+    "auto" leaves them where they are without a GPU, and for types that no GPU searches here, such as
+    graphs. Exact search becomes half precision. Raises IndexFileError if they do not fit, or if "all" is
+    impossible.
     """
     free = () if gpus == "none" else free_gpu_bytes(faiss)
     index = vectors.index if isinstance(vectors, FaissVectors) else None
     each = _bytes_each(faiss, vectors, index)
     if not free or each is None:
         if gpus == "all":
-            why = f"a {type(index).__name__} is not searched there" if free else "faiss sees none"
+            why = (
+                f"a {type(index).__name__} cannot be searched there" if free else "faiss sees none"
+            )
             raise IndexFileError(
                 f"an index cannot be searched on all GPUs: {why}; set gpus to auto"
             )
@@ -91,7 +93,7 @@ def _bytes_each(faiss: Any, vectors: FlatVectors | FaissVectors, index: Any) -> 
 
 
 def _flat(faiss: Any, vectors: FlatVectors | FaissVectors, number: int) -> VectorIndex:
-    """A chunk at a time is copied, so that memory holds no second copy."""
+    """Copy chunk by chunk, so that memory never holds a second copy."""
     number = min(number, vectors.count)
     bounds = [vectors.count * part // number for part in range(number + 1)]
     parts = [_empty_flat(faiss, vectors.dimension, gpu) for gpu in range(number)]
@@ -133,7 +135,7 @@ def _resources(faiss: Any) -> Any:
 
 
 class GpuShards:
-    """Ranges of rows, one after the other, each on a GPU of its own; searched at the same time."""
+    """Consecutive ranges of rows, each on its own GPU; searched at the same time."""
 
     def __init__(self, parts: Sequence[FaissVectors]) -> None:
         self._parts = parts
@@ -142,7 +144,7 @@ class GpuShards:
         self._threads = ThreadPoolExecutor(len(parts), "gpu")
 
     def search(self, queries: Vectors, k: int) -> tuple[Vectors, Numbers]:
-        """As VectorIndex says. Each part's scores were computed again, so that they compare."""
+        """Search, as `VectorIndex.search`. Each part recomputes its scores, so that they compare."""
         searches = [
             self._threads.submit(part.search, queries, min(k, part.count)) for part in self._parts
         ]
@@ -159,7 +161,7 @@ class GpuShards:
         return np.take_along_axis(scores, order, 1), np.take_along_axis(numbers, order, 1)
 
     def close(self) -> None:
-        """As VectorIndex says."""
+        """Close, as `VectorIndex.close`."""
         self._threads.shutdown()
         for part in self._parts:
             part.close()

@@ -57,16 +57,17 @@ def build_dense(
     devices: Sequence[str] = (),
     progress: Progress = lambda done, total: None,
 ) -> dict[str, Any]:
-    """Build the index of some rows in `folder`; gives what `DenseIndex.open` wants to know.
+    """Build the index of some rows in `folder`; return the details for `DenseIndex.open`.
 
-    A build that was stopped goes on where it was. `faiss_file` is an index of these rows: adopted as
-    it is with `index` "auto", or "Flat" if it is one; else another type is made of its vectors, and nothing
-    is embedded but the passages that are compared.
-    `progress` counts every row once then, else twice: embedded, and in the index. `devices` are those that
-    embed, as torch names them, by default all GPUs that it sees, or the CPU. Raises IndexFileError
-    for an unknown type, a file that does not fit, or one that holds no exact vectors where these are
-    needed, and for vectors that are not finite; EncoderError if the encoder cannot be loaded or gives
-    such vectors, FaissConflictError and MissingExtraError for what is wrong with the packages installed.
+    A stopped build resumes. `faiss_file` is an index of these rows. It is adopted as it is with `index`
+    "auto", or with "Flat" if it is one; otherwise another type is made of its vectors. Only the passages to
+    compare are then embedded.
+
+    `progress` counts every row once with a `faiss_file`, else twice: embedded, and in the index. `devices`
+    are those that embed, in torch's notation, by default all GPUs that torch sees, or the CPU. Raises
+    IndexFileError for an unknown type, a file that does not fit, a file without exact vectors where these
+    are needed, and vectors that are not finite; EncoderError if the encoder cannot be loaded or returns
+    such vectors; FaissConflictError and MissingExtraError for problems with the installed packages.
     """
     faiss = load_faiss()
     rows = range(len(corpus)) if rows is None else rows
@@ -76,7 +77,7 @@ def build_dense(
     gpus = free_gpu_bytes(faiss) if faiss_file is None else ()
     kind = choose_type(index, len(corpus), len(rows), loaded.dimension, gpus)
     if faiss_file is None or index != "auto":
-        # A type that cannot be had must not cost hours of embedding.
+        # Check first: an unavailable type must not cost hours of embedding.
         refuse_too_few(faiss, new_index(faiss, loaded.dimension, kind), kind, len(rows))
     source: Embeddings | StoredVectors
     if faiss_file is not None:
@@ -90,7 +91,7 @@ def build_dense(
         source, made_of = Embeddings(corpus, rows, encoders[0], folder / _CHUNKS), {}
 
     def writing(done: int, total: int) -> None:
-        if faiss_file is None:  # every row was counted once as it was embedded
+        if faiss_file is None:  # otherwise every row was counted once when embedded
             done, total = total + done, 2 * total
         progress(done, total)
 
@@ -124,7 +125,7 @@ def _details(encoder: Encoder, index: str, file: str, vectors: int) -> dict[str,
 def _made_once(
     folder: Path, asked: dict[str, Any], make: Callable[[], dict[str, Any]]
 ) -> dict[str, Any]:
-    """Make an index, unless an earlier build for the same request has done so; return its details.
+    """Make an index, unless an earlier build for the same request did; return its details.
 
     The vectors are not kept; without this note they would be computed again after a kill.
     """
@@ -140,7 +141,7 @@ def _made_once(
 
 
 class DenseIndex:
-    """Searches what `build_dense` made. It is not for several threads at once on a GPU."""
+    """Searches an index made by `build_dense`. On a GPU, not safe to use from several threads at once."""
 
     def __init__(self, encoder: Encoder, vectors: VectorIndex, rows: range) -> None:
         self._encoder = encoder
@@ -156,9 +157,9 @@ class DenseIndex:
         rows: range,
         gpus: str = "auto",
     ) -> DenseIndex:
-        """Open an index and load its encoder; `gpus` is as `on_gpu` says.
+        """Open an index and load its encoder; `gpus` is as in `on_gpu`.
 
-        Raises IndexFileError if index, encoder and rows do not fit together, or the vectors do not fit
+        Raises IndexFileError if index, encoder and rows do not fit together, or if the vectors do not fit
         where they should be searched.
         """
         faiss = load_faiss()
@@ -177,7 +178,7 @@ class DenseIndex:
         return cls(loaded, vectors, rows)
 
     def search_rows(self, queries: Sequence[str], k: int) -> list[Ranking]:
-        """For each query at most `k` rows of the corpus and their scores, the best first."""
+        """Return for each query at most `k` rows of the corpus and their scores, best first."""
         if not queries:
             return []
         found = self._vectors.search(
@@ -187,7 +188,7 @@ class DenseIndex:
         return [self._ranking(*pair) for pair in zip(scores, numbers, strict=True)]
 
     def close(self) -> None:
-        """Give back the vectors; the index must not be used any more."""
+        """Release the vectors; the index must not be used any more."""
         self._vectors.close()
 
     def _ranking(self, scores: list[float], numbers: list[int]) -> Ranking:
@@ -212,7 +213,7 @@ def _encoder_of(folder: Path, wanted: Mapping[str, Any]) -> Encoder:
 
 
 def open_vectors(faiss: Any, path: Path, gpus: str = "auto") -> VectorIndex:
-    """An index file of this package or of faiss, without its encoder. Raises IndexFileError."""
+    """Open an index file of this package or of faiss, without its encoder. Raises IndexFileError."""
     if path.name == FLAT_FILE:
         return on_gpu(faiss, FlatVectors(faiss, path), gpus)
     return on_gpu(faiss, FaissVectors(faiss, read_faiss_index(faiss, path)), gpus)

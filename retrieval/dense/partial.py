@@ -1,4 +1,4 @@
-"""An index of faiss that is not whole yet, kept on the disk so that a stopped build goes on from there."""
+"""An unfinished faiss index, kept on disk so that a stopped build resumes from it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-# A graph of millions of vectors takes hours, and is written in seconds or minutes.
+# A graph of millions of vectors takes hours to build, and seconds or minutes to write.
 _PAUSE_S, _PAUSE_PER_WRITE = 300.0, 20.0
 
 
 class Partial:
-    """The unfinished index of one build, known by what it is made of: `key`."""
+    """The unfinished index of one build, identified by `key`: what it is made of."""
 
     def __init__(self, faiss: Any, folder: Path, key: str) -> None:
         self._faiss = faiss
@@ -22,7 +22,7 @@ class Partial:
         self._next = time.monotonic() + _PAUSE_S
 
     def read(self) -> Any | None:
-        """What an earlier build has left, None if that is nothing that can be read."""
+        """Return what an earlier build left, or None if nothing readable is there."""
         if not self._path.is_file():
             return None
         try:
@@ -31,7 +31,7 @@ class Partial:
             return None
 
     def keep(self, index: Any) -> None:
-        """Write it in place of what was kept before."""
+        """Replace the index kept before with this one."""
         for other in self._folder.glob("partial-*"):
             if other != self._path:
                 other.unlink()
@@ -41,18 +41,18 @@ class Partial:
         self._next = ended + max(_PAUSE_S, _PAUSE_PER_WRITE * (ended - began))
 
     def keep_now_and_then(self, index: Any) -> None:
-        """So seldom that writing takes a twentieth of the time at most."""
+        """Keep the index, but so seldom that writing takes at most a twentieth of the time."""
         if time.monotonic() >= self._next:
             self.keep(index)
 
     def remove(self) -> None:
-        """The index is finished."""
+        """Remove the unfinished index once the index is finished."""
         for path in self._folder.glob("partial-*"):
             path.unlink()
 
 
 def save(faiss: Any, index: Any, path: Path) -> None:
-    """As a whole or not at all. Raises OSError."""
+    """Write the index completely or not at all. Raises OSError."""
     draft = path.with_suffix(".tmp")
     try:
         faiss.write_index(index, str(draft))

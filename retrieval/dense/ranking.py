@@ -1,10 +1,10 @@
-"""The best of the vectors that a fast search finds, the same on every machine.
+"""The best vectors of a fast search, the same on every machine.
 
-A matrix product rounds: equal vectors differ in their last bits by where they stand in its blocks, which
-are cut differently for every kind of CPU. And of equal scores faiss keeps any. So a search is asked for
-some more than are wanted, and their inner products are computed again, each by itself: equal vectors
-come out equal, and the first one is first. Where the last vector found is within the rounding errors of
-the best, others may be missing, and more are asked for.
+A matrix product rounds: equal vectors get scores that differ in their last bits, depending on where they
+stand in its blocks, which every kind of CPU cuts differently. And among equal scores faiss keeps any. So a
+search asks for more vectors than wanted, and their inner products are computed again one by one: equal
+vectors get equal scores, and the first comes first. If the last vector found is within the rounding error
+of the best, others may be missing, and more are asked for.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from prompt_coevo.retrieval.dense.encoders import Vectors
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 
-# n products of float32 numbers, added in whatever order, are wrong by at most n roundings of the sum of
-# their magnitudes (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1). Some are added
+# A sum of n products of float32 numbers, in any order, is off by at most n roundings of the sum of their
+# magnitudes (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1). A few more are added
 # for vectors that are decoded first.
 _ROUNDING, _MORE_ROUNDINGS = 2.0**-24, 16
 
@@ -28,27 +28,28 @@ _NUMBERS_AT_ONCE = 1 << 18
 
 
 class Searched(Protocol):
-    """Vectors that something fast and inexact searches."""
+    """Vectors with a fast and inexact search."""
 
     most: int
-    """How many it can find at once."""
+    """Most vectors that it can find at once."""
     error: float
-    """How wrong its scores are beside the rounding of float32, relative to the terms' magnitudes."""
+    """Error of its scores beyond the rounding of float32, relative to the terms' magnitudes."""
 
     def nearest(self, queries: Vectors, k: int) -> tuple[Vectors, Numbers]:
-        """As VectorIndex.search, but inexact, and equal scores in any order."""
+        """Search like `VectorIndex.search`, but inexactly, with equal scores in any order."""
         ...
 
     def vectors_at(self, numbers: Numbers) -> Vectors:
-        """[numbers, dimension]"""
+        """Return the vectors, [numbers, dimension]."""
         ...
 
 
 def best(searched: Searched, queries: Vectors, k: int) -> tuple[Vectors, Numbers]:
-    """The inner products and numbers of the best `k`, both [queries, k]; of equals the first is first.
+    """Return the inner products and numbers of the best `k`, both [queries, k]; among equals the first
+    comes first.
 
-    This is certain as long as `searched` finds everything that its scores are good enough for and `most`
-    holds all that are equal. -1 is no vector.
+    This is exact if `searched` finds everything that its scores are good enough for and `most` holds all
+    equal vectors. -1 is no vector.
     """
     scores = np.empty((len(queries), k), np.float32)
     numbers = np.empty((len(queries), k), np.int64)
@@ -72,7 +73,7 @@ def best(searched: Searched, queries: Vectors, k: int) -> tuple[Vectors, Numbers
 def _exact(
     searched: Searched, queries: Vectors, found: Numbers
 ) -> tuple[Vectors, npt.NDArray[np.float64]]:
-    """Each pair's inner product, [queries, found], and how wrong a query's scores can have been.
+    """Compute each pair's inner product, [queries, found], and the largest error of a query's scores.
 
     Products of float32 numbers are exact in float64, and the sum of a row does not depend on the others.
     """

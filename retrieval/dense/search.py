@@ -1,4 +1,4 @@
-"""Searching vectors: exactly, in a plain file mapped into memory, or through an index of faiss."""
+"""Search vectors: exactly, in a plain file mapped into memory, or through a faiss index."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from prompt_coevo.retrieval.dense.ranking import Numbers, best
 from prompt_coevo.retrieval.errors import IndexFileError
 
 LEAST_CANDIDATES = 64
-"""How many candidates a search keeps in a graph, at least; faiss' own 16 miss many more passages."""
+"""Least number of candidates that a search keeps in a graph; faiss' own 16 miss many more passages."""
 
 PROBES = 64
-"""How many lists of an inverted file are searched."""
+"""Number of lists of an inverted file that are searched."""
 
 _CHUNK_ROWS = 1 << 16
 
-# Types that give their vectors back as they compare them. A graph keeps some candidates anyway, and
-# no number of them would be sure; a GPU finds at most so many at once, and rounds queries to halves.
+# Types that return their vectors as they compare them. A graph keeps some candidates anyway, and no number
+# of them would be sure; a GPU finds at most this many at once, and rounds queries to half precision.
 _FLAT: Final = frozenset({"IndexFlat", "IndexFlatIP", "IndexScalarQuantizer"})
 _LISTS: Final = frozenset({"IndexIVFFlat", "IndexIVFScalarQuantizer"})
 _GRAPHS: Final = frozenset({"IndexHNSWFlat", "IndexHNSWSQ"})
@@ -38,7 +38,7 @@ class VectorIndex(Protocol):
     dimension: int
 
     def search(self, queries: Vectors, k: int) -> tuple[Vectors, Numbers]:
-        """Inner products and numbers of vectors, both [queries, k], the best first; -1 is no vector.
+        """Return inner products and numbers of vectors, both [queries, k], best first; -1 is no vector.
 
         `k` is at most `count`.
         """
@@ -59,35 +59,35 @@ class FlatVectors:
         self.most = self.count
 
     def search(self, queries: Vectors, k: int) -> tuple[Vectors, Numbers]:
-        """As VectorIndex says; of equal vectors the first is first."""
+        """Search, as `VectorIndex.search`; among equal vectors the first comes first."""
         return best(self, queries, k)
 
     def nearest(self, queries: Vectors, k: int) -> tuple[Vectors, Numbers]:
-        """As Searched says."""
+        """Search inexactly, as `Searched.nearest`."""
         inner_product = self._faiss.METRIC_INNER_PRODUCT
         with batch_by_blas(self._faiss) if len(queries) > 1 else nullcontext():
             scores, numbers = self._faiss.knn(queries, self._vectors, k, metric=inner_product)
         return scores, numbers
 
     def vectors_at(self, numbers: Numbers) -> Vectors:
-        """As Searched says."""
+        """Return the vectors, as `Searched.vectors_at`."""
         assert self._vectors is not None
         vectors: Vectors = self._vectors[numbers]
         return vectors
 
     def chunks(self) -> Iterator[Vectors]:
-        """All vectors in their order."""
+        """Yield all vectors in order."""
         assert self._vectors is not None
         for first in range(0, self.count, _CHUNK_ROWS):
             yield self._vectors[first : first + _CHUNK_ROWS]
 
     def close(self) -> None:
-        """As VectorIndex says."""
+        """Close, as `VectorIndex.close`."""
         self._vectors = None
 
 
 class FaissVectors:
-    """An index of faiss, on the CPU or on a GPU."""
+    """A faiss index, on the CPU or on a GPU."""
 
     def __init__(self, faiss: Any, index: Any) -> None:
         self._faiss = faiss
@@ -107,43 +107,44 @@ class FaissVectors:
         return int(self.index.hnsw.efSearch) if kind in _GRAPHS else self.count
 
     def search(self, queries: Vectors, k: int) -> tuple[Vectors, Numbers]:
-        """As VectorIndex says; where docs/retrieval.md promises it, of equal vectors the first is first."""
+        """Search, as `VectorIndex.search`. Where docs/retrieval.md promises it, the first of equal vectors
+        comes first."""
         return best(self, queries, k) if self._gives_back else self.nearest(queries, k)
 
     def nearest(self, queries: Vectors, k: int) -> tuple[Vectors, Numbers]:
-        """As Searched says."""
-        # On GPUs that means nothing, and parts of an index on several would take turns.
+        """Search inexactly, as `Searched.nearest`."""
+        # Useless on GPUs, where parts of an index on several of them would take turns.
         by_blas = len(queries) > 1 and not self._on_gpu
         with batch_by_blas(self._faiss) if by_blas else nullcontext():
             scores, numbers = self.index.search(queries, k)
         return scores, numbers
 
     def vectors_at(self, numbers: Numbers) -> Vectors:
-        """As Searched says."""
+        """Return the vectors, as `Searched.vectors_at`."""
         vectors: Vectors = self.index.reconstruct_batch(numbers)
         return vectors
 
     def chunks(self) -> Iterator[Vectors]:
-        """All vectors in their order, as exactly as the index has them."""
+        """Yield all vectors in order, as exactly as the index stores them."""
         for first in range(0, self.count, _CHUNK_ROWS):
             yield self.index.reconstruct_n(first, min(_CHUNK_ROWS, self.count - first))
 
     def close(self) -> None:
-        """As VectorIndex says."""
+        """Close, as `VectorIndex.close`."""
         self.index = None
 
 
 def candidates(count: int) -> int:
-    """How many candidates a search keeps in a graph of so many vectors.
+    """Return how many candidates a search keeps in a graph of so many vectors.
 
-    The same number finds less in a larger graph: 64 find 98.8 % of the first three of 100 000 vectors, as
-    many as any number does, but 97.1 % of those of a million, where twice as many find 98.3 %.
+    The same number finds less in a larger graph: 64 candidates find 98.8 % of the first three among 100 000
+    vectors, as many as any number does, but only 97.1 % among a million, where 128 find 98.3 %.
     """
     return max(LEAST_CANDIDATES, round(math.sqrt(count) / 8))
 
 
 def read_faiss_index(faiss: Any, path: Path) -> Any:
-    """An index file mapped into memory, set to search well. Raises IndexFileError."""
+    """Map an index file into memory and set it up to search well. Raises IndexFileError."""
     try:
         index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
     except RuntimeError as error:

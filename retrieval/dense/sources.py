@@ -1,4 +1,4 @@
-"""Where the vectors of an index come from: an encoder, or an index that is there already."""
+"""Sources of an index's vectors: an encoder, or an existing index."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from prompt_coevo.retrieval.dense.encoders import Vectors
 from prompt_coevo.retrieval.errors import IndexFileError
 
 BLOCK_BYTES: Final = 1 << 26
-"""About so much of them is in memory at once. A graph is built the faster the more come together."""
+"""Approximate bytes of vectors in memory at once. Larger blocks make building a graph faster."""
 
 
 class VectorSource(Protocol):
@@ -24,20 +24,20 @@ class VectorSource(Protocol):
     def __len__(self) -> int: ...
 
     def blocks(self, first: int = 0) -> Iterator[Vectors]:
-        """All from the vector `first` on, in blocks."""
+        """Yield all from the vector `first` on, in blocks."""
         ...
 
     def sample(self, count: int) -> Vectors:
-        """About `count` of them, evenly spread, or all."""
+        """Return about `count` evenly spread vectors, or all."""
         ...
 
     def named(self, number: int) -> str:
-        """Which vector this is, for an error."""
+        """Name this vector for an error."""
         ...
 
 
 def finite_blocks(source: VectorSource, progress: Progress | None = None) -> Iterator[Vectors]:
-    """All its blocks; `progress` is told of each one that was used. Raises as `refuse_unfinite`."""
+    """Yield all blocks; report each used one to `progress`. Raises as `refuse_unfinite`."""
     done = 0
     for block in source.blocks():
         refuse_unfinite(block, done, source)
@@ -48,7 +48,7 @@ def finite_blocks(source: VectorSource, progress: Progress | None = None) -> Ite
 
 
 def refuse_unfinite(block: Vectors, first: int, source: VectorSource) -> None:
-    """Raise IndexFileError if a vector of this block, which begins with the vector `first`, is no number.
+    """Raise IndexFileError if a vector in this block, which begins with the vector `first`, is not finite.
 
     Such a vector is nearest to every query, or spoils the averages that lists are made of.
     """

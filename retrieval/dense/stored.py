@@ -1,7 +1,7 @@
-"""A ready index file, such as Search-R1's `e5_Flat.index`: taken over as it is, or read, vector by vector.
+"""A ready index file, such as Search-R1's `e5_Flat.index`: adopt it, or read its vectors.
 
-An exact index ends with its vectors, in four bytes a number. They are read from the file, not through
-its mapping, so that what was read takes no memory.
+An exact index ends with its vectors, four bytes per number. They are read from the file, not through its
+mapping, so that they take no memory afterwards.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from prompt_coevo.retrieval.errors import IndexFileError
 _WHOLE_NUMBERS: Final = frozenset({"IndexHNSWFlat", "IndexIVFFlat"})
 _COMPARED: Final = 3
 _FINGERPRINTED: Final = 64
-# Other lengths or number formats change vectors a little; quantisation, too.
+# Other text lengths or number formats change vectors a little; so does quantization.
 _SAMPLED_ROWS, _SLACK, _LEAST_SIMILARITY = 8, 0.02, 0.8
 
 
 class StoredVectors:
-    """A VectorSource: the vectors of an index file, in the order of the corpus.
+    """A VectorSource: the vectors of an index file, in corpus order.
 
-    `bytes_read` counts what was read of them. Raises IndexFileError for a file that faiss cannot read, or
+    `bytes_read` counts the bytes read of them. Raises IndexFileError for a file that faiss cannot read, or
     whose numbers are not the rows of the corpus.
     """
 
@@ -59,7 +59,7 @@ class StoredVectors:
 
     @property
     def fingerprint(self) -> str:
-        """Of the type, the shape and some vectors. Needs a type that holds vectors."""
+        """Hash the type, the shape and some vectors. Needs a type that stores vectors."""
         numbers = np.linspace(0, len(self) - 1, _FINGERPRINTED).astype(int)
         digest = hashlib.sha256(f"{self.type} {len(self)} {self.dimension}".encode())
         for number in numbers.tolist():
@@ -68,17 +68,17 @@ class StoredVectors:
 
     @property
     def are_exact(self) -> bool:
-        """Whether it holds vectors as they were added: in four bytes a number, or in two."""
+        """Return True if it stores vectors as they were added, in four or two bytes per number."""
         sq = getattr(self.index, "sq", None)
         halves = sq is not None and sq.qtype == self._faiss.ScalarQuantizer.QT_fp16
         return self.is_flat or self.type in _WHOLE_NUMBERS or halves
 
     def stays(self, index: str) -> bool:
-        """Whether the file itself is what `index` asks for."""
+        """Return True if the file itself is what `index` asks for."""
         return index == "auto" or (index == "Flat" and self.is_flat)
 
     def refuse_inexact(self, wanted: str) -> None:
-        """Raise IndexFileError if no index of the type `wanted` can be made of what is there."""
+        """Raise IndexFileError if no index of the type `wanted` can be made from it."""
         if not self.are_exact:
             raise IndexFileError(
                 f"the index {self._path} cannot become {wanted}: its type, {self.type}, keeps vectors only "
@@ -86,7 +86,7 @@ class StoredVectors:
             )
 
     def refuse_others(self, passages: int, dimension: int, encoder: str) -> None:
-        """Raise IndexFileError if these are not so many vectors of this encoder's length."""
+        """Raise IndexFileError unless it has this many vectors with this encoder's length."""
         if (len(self), self.dimension) != (passages, dimension):
             raise IndexFileError(
                 f"the index {self._path} has {len(self)} vectors of {self.dimension} numbers, but there "
@@ -95,12 +95,12 @@ class StoredVectors:
             )
 
     def at(self, number: int) -> Vectors:
-        """One vector, as faiss gives it back. Raises RuntimeError if this type forgets them."""
+        """Return one vector as faiss reconstructs it. Raises RuntimeError if this type discards them."""
         vector: Vectors = self.index.reconstruct(number)
         return vector
 
     def blocks(self, first: int = 0) -> Iterator[Vectors]:
-        """All from the vector `first` on. Raises IndexFileError if the file breaks off."""
+        """Yield all from the vector `first` on. Raises IndexFileError if the file is truncated."""
         rows = max(1, BLOCK_BYTES // self._row_bytes)
         with self._path.open("rb", buffering=0) as file:
             for start in range(first, len(self), rows):
@@ -108,7 +108,7 @@ class StoredVectors:
                 yield self._block(file, start, count)
 
     def sample(self, count: int) -> Vectors:
-        """About `count` vectors, evenly spread, or all of them."""
+        """Return about `count` evenly spread vectors, or all of them."""
         numbers = np.arange(0, len(self), max(1, len(self) // count))
         with self._path.open("rb", buffering=0) as file:
             if not self.is_flat:
@@ -119,7 +119,7 @@ class StoredVectors:
             return found
 
     def named(self, number: int) -> str:
-        """As VectorSource says."""
+        """Name the vector, as `VectorSource.named`."""
         return f"vector {number} of the index {self._path} (line {number + 1} of the corpus)"
 
     def _block(self, file: FileIO, start: int, count: int) -> Vectors:
@@ -151,11 +151,11 @@ class StoredVectors:
 
     def _own_ids(self) -> IndexFileError:
         return IndexFileError(
-            f"the index {self._path} has ids of its own, but its numbers must be the rows of the corpus"
+            f"the index {self._path} uses its own ids instead of the rows of the corpus"
         )
 
     def _compare_with_faiss(self) -> None:
-        """That vectors stand at the end of the file is seen from faiss' code; a newer one may differ."""
+        """Check that the vectors stand at the file's end, as in faiss' code; a newer version may differ."""
         numbers = {int(part) for part in np.linspace(0, max(len(self) - 1, 0), _COMPARED)}
         read = np.empty(self.dimension, np.float32)
         with self._path.open("rb", buffering=0) as file:
@@ -172,9 +172,9 @@ class StoredVectors:
 def ready_vectors(
     faiss: Any, source: Path, corpus: Corpus, rows: range, encoder: Encoder
 ) -> StoredVectors:
-    """The vectors of an index file that fits these rows of the corpus and the encoder.
+    """Return the vectors of an index file that fits these rows of the corpus and the encoder.
 
-    Raises IndexFileError if it does not.
+    Raises IndexFileError if it does not fit.
     """
     if not source.is_file():
         raise IndexFileError(f"there is no index file {source}")
@@ -185,9 +185,9 @@ def ready_vectors(
 
 
 def adopt(ready: StoredVectors, source: Path, target: Path, progress: Progress) -> None:
-    """Link an index file to `target`, where it takes no room, once its vectors are found to be numbers.
+    """Check that the vectors are finite, then link the index file to `target`, where it takes no space.
 
-    A type that keeps vectors only roughly holds nothing but numbers. Raises IndexFileError.
+    A type that stores vectors approximately holds only finite numbers. Raises IndexFileError.
     """
     if ready.are_exact:
         for _ in finite_blocks(ready, progress):
@@ -202,11 +202,12 @@ def adopt(ready: StoredVectors, source: Path, target: Path, progress: Progress) 
 def _compare_some(
     ready: StoredVectors, source: Path, corpus: Corpus, rows: range, encoder: Encoder
 ) -> None:
-    """Every passage must be nearest to its own vector. Any two passages may be rather similar."""
+    """Check that sampled passages are nearest to their own vectors. (Any two passages may be fairly
+    similar.)"""
     numbers = sorted({int(part) for part in np.linspace(0, len(rows) - 1, _SAMPLED_ROWS)})
     try:
         stored = np.stack([ready.at(number) for number in numbers])
-    except RuntimeError:  # nothing to compare with: the type forgets its vectors
+    except RuntimeError:  # this type discards its vectors, so there is nothing to compare with
         return
     for number, vector in zip(numbers, stored, strict=True):
         refuse_unfinite(vector[None], number, ready)

@@ -1,1 +1,1 @@
-"""An index: its files, how it is built and opened."""
+"""An index: its files, and how to build and open it."""

@@ -1,4 +1,4 @@
-"""Building an index of a corpus."""
+"""Build an index of a corpus."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def build(
     stages: Stages = lambda name: lambda done, total: None,
     told: Callable[[Plan], None] = lambda plan: None,
 ) -> Manifest:
-    """Build an index in `folder`. A build that was stopped goes on where that is possible.
+    """Build an index in `folder`. A stopped build resumes where that is possible.
 
-    `force` replaces an index that is there. `told` hears what the build will take once the corpus was
-    read, before anything else. Raises CorpusError for a corpus that cannot be used, IndexFileError if the
-    folder holds an index or something else, another process builds there, it cannot be written to, is on a
-    disk that is too small, or for what cannot be built, SettingsError for an analyzer that cannot be had.
+    `force` replaces an existing index. `told` is called with the estimate of the build once the corpus was
+    read, before anything else happens. Raises CorpusError for an unusable corpus and SettingsError for an
+    unavailable analyzer. Raises IndexFileError for what cannot be built, and if the folder holds an index
+    or something else, if another process builds there, or if it is not writable or its disk is too small.
     """
     request = request or Request()
     kinds.check(request)
@@ -48,20 +48,21 @@ def build(
         _refuse_taken(folder, force)
         folder.mkdir(parents=True, exist_ok=True)
         with lock.held(folder):
-            _refuse_taken(folder, force)  # there may be an index by now
+            _refuse_taken(folder, force)  # another process may have finished an index by now
             return _build(corpus, folder, request, stages, told)
     except OSError as error:
         raise IndexFileError(
             f"the index {folder} cannot be written: {error.strerror or error}"
             f"{f' ({error.filename})' if error.filename else ''}; "
-            "when that is mended, the same command goes on"
+            "fix that and run the same command again to resume"
         ) from None
 
 
 def foresee(corpus: Path, folder: Path, request: Request | None = None) -> Plan:
-    """What `build` would take. The corpus's lines are counted, not checked, and nothing is written.
+    """Estimate what `build` would take. Counts the corpus's lines without checking them, and writes
+    nothing.
 
-    Raises what `build` raises before it begins, but for what is wrong with lines or with the folder.
+    Raises what `build` raises before it begins, except for problems with lines or with the folder.
     """
     request = request or Request()
     kinds.check(request)
@@ -104,7 +105,7 @@ def _build(
 
 
 def _asked(request: Request, facts: CorpusFacts) -> dict[str, Any]:
-    """What a stopped build is known by; it goes on with other devices."""
+    """Return the request that identifies a stopped build; devices are not part of it."""
     return {**asdict(replace(request, devices=())), "corpus": facts.sha256}
 
 
@@ -122,7 +123,7 @@ def _refuse_taken(folder: Path, force: bool) -> None:
 
 
 def _make_room(folder: Path, request: Mapping[str, Any]) -> None:
-    """Keep what a stopped build for the same request has left, and nothing else."""
+    """Keep what a stopped build for the same request left, and remove the rest."""
     text = json.dumps(request, default=str, sort_keys=True)
     path = folder / layout.REQUEST
     unfinished = not (folder / manifest.NAME).exists()

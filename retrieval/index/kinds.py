@@ -1,7 +1,7 @@
 """The kinds of index: words ("bm25"), vectors ("dense"), or both ("hybrid").
 
-An index has a part for words, one for vectors, or both. A part is a folder of its name in each shard,
-and an entry of that name in the manifest.
+An index has a part for words, one for vectors, or both. A part is a folder with its name in each shard, and
+an entry with its name in the manifest.
 """
 
 from __future__ import annotations
@@ -34,18 +34,19 @@ WORDS, VECTORS = "bm25", "dense"
 _PARTS: Final = {"bm25": (WORDS,), "dense": (VECTORS,), "hybrid": (WORDS, VECTORS)}
 
 Stages: TypeAlias = Callable[[str], Progress]
-"""Told the name of each stage of a build, gives the function that follows it."""
+"""Called with the name of each stage of a build; returns the progress callback for it."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What to build.
+    """A request to build an index.
 
     `kind` is "bm25", "dense", or "hybrid" for both. `encoder` and `index` are for vectors: see
     `prompt_coevo.retrieval.dense.encoders` and `.dense`. `faiss_file` is an index of the corpus that
-    Search-R1 made with that encoder, adopted as it is, or with another `index` made into that. `devices`
-    are those that embed, by default all GPUs that torch sees. `analyzer` makes words of texts, "english"
-    if it is None, and has its options. `shards` cuts the corpus into ranges of rows.
+    Search-R1 made with that encoder: adopted as it is, or converted to another type given by `index`.
+    `devices` are those that embed, by default all GPUs that torch sees. `analyzer` (None for "english")
+    splits texts into words; `analyzer_options` are its options. `shards` splits the corpus into this many
+    ranges of rows.
     """
 
     kind: str = "bm25"
@@ -59,7 +60,7 @@ class Request:
 
 
 def tell_removed() -> None:
-    """Warn of installed packages that offer a kind of index, which nothing loads any more."""
+    """Warn of installed packages that offer a kind of index: such plugins are not loaded any more."""
     for group, advice in removed.ENTRY_POINTS.items():
         for entry in registry.installed(group):
             logger.warning("the entry point %s of %s was removed: %s", entry.name, group, advice)
@@ -78,8 +79,8 @@ def parts_of(kind: str) -> tuple[str, ...]:
 def check(request: Request) -> None:
     """Refuse what cannot be built, before a large corpus is read.
 
-    Raises IndexFileError, SettingsError for an analyzer, EncoderError for an encoder, and what `load_faiss`
-    raises.
+    Raises IndexFileError, SettingsError for an analyzer, EncoderError for an encoder, and the errors of
+    `load_faiss`.
     """
     tell_removed()
     parts = parts_of(request.kind)
@@ -108,9 +109,9 @@ def check(request: Request) -> None:
 
 
 def foresee(request: Request, shards: Sequence[range]) -> Foreseen | None:
-    """Estimate what building takes for these rows of the corpus; None if that is not known.
+    """Estimate what building takes for these rows of the corpus; None if unknown.
 
-    The words are left out, which are small beside the vectors, and the memory of the encoder. Raises
+    Leaves out the words, which are small beside the vectors, and the encoder's memory. Raises
     IndexFileError for what cannot be built.
     """
     if VECTORS not in parts_of(request.kind):
@@ -122,11 +123,11 @@ def foresee(request: Request, shards: Sequence[range]) -> Foreseen | None:
 def build(
     request: Request, corpus: Corpus, shards: Sequence[Shard], stages: Stages, work: Path
 ) -> dict[str, Any]:
-    """Build the parts of an index; return what its manifest says of each.
+    """Build the parts of an index; return the manifest's entry for each.
 
-    Whatever lies in the shards' folders then is part of the index. A build that was stopped finds there
-    what it had left. `work` is a folder for other files. The vectors come first: they take longest, and a
-    build that is stopped later keeps them.
+    Everything in the shards' folders at the end is part of the index; a stopped build finds its earlier
+    files there. `work` is a folder for other files. The vectors come first: they take longest, and a build
+    that is stopped later keeps them.
 
     Raises IndexFileError or CorpusError for what cannot be built.
     """
@@ -159,9 +160,9 @@ def build(
 def open_parts(
     corpus: Corpus, shards: Sequence[Shard], details: Mapping[str, Any], gpus: str
 ) -> RowSearcher:
-    """Open the parts that `build` returned as `details`, vectors on "auto", "all" or "none" of the GPUs.
+    """Open the parts described by `details`, with vectors on "auto", "all" or "none" of the GPUs.
 
-    Two rankings are made one by reciprocal rank fusion. Raises IndexFileError.
+    Two rankings are joined by reciprocal rank fusion. Raises IndexFileError.
     """
     tell_removed()
     if VECTORS in details:

@@ -1,4 +1,4 @@
-"""Where things are in the folder of an index."""
+"""The layout of an index's folder."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ from prompt_coevo.retrieval.index import manifest
 from prompt_coevo.retrieval.shards import Shard
 
 OFFSETS: Final = "offsets.npy"
-"""Where each line of the corpus begins."""
+"""The offset of each line of the corpus."""
 DRAFT: Final = "offsets.tmp"
-"""The offsets while they are written."""
+"""The offsets while they are being written."""
 WORK: Final = "work"
-"""The folder of what is needed only while an index is built."""
+"""The folder for files needed only during a build."""
 REQUEST: Final = "building.json"
-"""What a build that is under way, or was stopped, was asked for."""
+"""The request of a build that is running or was stopped."""
 LOCK: Final = "building.lock"
-"""What the build that is under way holds."""
+"""The lock held by a running build."""
 
 _SHARD: Final = re.compile(r"shard-\d+")
 
 
 def shards(folder: Path, ranges: Iterable[range]) -> list[Shard]:
-    """Ranges of rows, each with the folder for what belongs to it."""
+    """Pair ranges of rows with the folders for their files."""
     return [Shard(folder / f"shard-{number:03}", rows) for number, rows in enumerate(ranges)]
 
 
 def shard_rows(passages: int, count: int) -> list[range]:
-    """Ranges of almost the same size."""
+    """Split the rows into ranges of almost equal size."""
     ends = [passages * number // count for number in range(count + 1)]
     return [range(first, end) for first, end in pairwise(ends)]
 
 
 def index_files(folder: Path) -> list[str]:
-    """The files of a finished index but for its manifest, by their names inside the folder."""
+    """Return the names, inside the folder, of a finished index's files except its manifest."""
     inside = (path for shard in _shards(folder) for path in shard.rglob("*") if path.is_file())
     return sorted(path.relative_to(folder).as_posix() for path in [folder / OFFSETS, *inside])
 
 
 def bytes_held(folder: Path) -> int:
-    """What an index, or what a stopped build left of one, takes on its disk. Links take nothing."""
+    """Return the disk space of an index, or of what a stopped build left. Links take no space."""
     if not folder.is_dir():
         return 0
     inside = [path for part in (folder / WORK, *_shards(folder)) for path in part.rglob("*")]
@@ -54,7 +54,7 @@ def bytes_held(folder: Path) -> int:
 
 
 def clear(folder: Path) -> None:
-    """Remove an index, or what a stopped build left; the manifest goes first, other files stay."""
+    """Remove an index, or what a stopped build left. The manifest goes first; other files stay."""
     for name in (manifest.NAME, REQUEST, OFFSETS):
         (folder / name).unlink(missing_ok=True)
     for inner in (folder / WORK, *_shards(folder)):
@@ -62,7 +62,7 @@ def clear(folder: Path) -> None:
 
 
 def strangers(folder: Path) -> list[str]:
-    """The names in the folder that no index has."""
+    """Return the names in the folder that belong to no index."""
     ours = {OFFSETS, DRAFT, WORK, REQUEST, LOCK, manifest.NAME, f".{manifest.NAME}.tmp"}
     names = (path.name for path in folder.iterdir())
     return [name for name in names if name not in ours and not _SHARD.fullmatch(name)]

@@ -1,4 +1,4 @@
-"""One process at a time builds in a folder: two would write into each other's files."""
+"""A lock on an index's folder: two builds would write into each other's files."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from prompt_coevo.file_lock import holder, locked, sign
 from prompt_coevo.retrieval.errors import IndexFileError
 from prompt_coevo.retrieval.index import layout
 
-# A build that is begun again at once may find the killed one still dying.
+# If a killed build is restarted at once, the killed process may still be dying.
 _PATIENCE_S: Final = 10.0
 _PAUSE_S: Final = 0.1
 
 
 @contextlib.contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Keep other builds out of the folder, which is there. Raises IndexFileError while there is one.
+    """Keep other builds out of the existing folder. Raises IndexFileError while another one runs.
 
-    A killed process holds nothing. Raises OSError if the folder cannot be written to.
+    A killed process holds no lock. Raises OSError if the folder cannot be written to.
     """
     path = folder / layout.LOCK
     file = _taken(path)
     try:
         yield
     finally:
-        # Before it is let go: who waits for it sees that, and makes another.
+        # Unlink before releasing: a waiting process then sees that its file is gone, and makes another.
         path.unlink(missing_ok=True)
         file.close()
 
@@ -53,7 +53,7 @@ def _taken(path: Path) -> FileIO:
 
 
 def _is_still_there(file: FileIO, path: Path) -> bool:
-    """Whether who held the file before has not removed it."""
+    """Return True unless the previous holder removed the file."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What an index consists of and belongs to: `manifest.json` in its folder.
+"""An index's contents and corpus: `manifest.json` in its folder.
 
 It is written last, so a folder without one holds no index, or an unfinished one.
 """
@@ -23,7 +23,7 @@ from prompt_coevo.retrieval.retriever import shown
 FORMAT = 1
 NAME = "manifest.json"
 
-_NO_PARTS: Mapping[str, Any] = {WORDS: None, VECTORS: []}  # both always stand in the file
+_NO_PARTS: Mapping[str, Any] = {WORDS: None, VECTORS: []}  # both are always in the file
 _HALF_PAIR = re.compile(r"[\ud800-\udfff]")
 _SAMPLES = 16
 _SAMPLE_BYTES = 4096
@@ -32,7 +32,7 @@ _BLOCK = 1 << 22
 
 @dataclass(frozen=True)
 class FileFacts:
-    """A file of the index. `sample` is a hash of a few of its blocks, quick to check at any size."""
+    """A file of the index. `sample` is a hash of a few of its blocks, fast to check at any size."""
 
     name: str
     bytes: int
@@ -41,14 +41,15 @@ class FileFacts:
 
     @classmethod
     def of(cls, folder: Path, name: str, steps: Steps | None = None) -> FileFacts:
-        """Read the whole file."""
+        """Read the whole file and return its facts."""
         path = folder / name
         return cls(name, path.stat().st_size, sample_hash(path), full_hash(path, steps))
 
 
 @dataclass(frozen=True)
 class CorpusReference:
-    """Where the corpus was when the index was built, absolutely and from the index, and what it is."""
+    """The corpus at the time of the build: its absolute path, its path relative to the index, and its
+    content."""
 
     path: str
     relative: str
@@ -59,7 +60,7 @@ class CorpusReference:
 
     @classmethod
     def to(cls, path: Path, folder: Path, facts: CorpusFacts) -> CorpusReference:
-        """A reference for the index in `folder`."""
+        """Make a reference for the index in `folder`."""
         path, folder = path.resolve(), folder.resolve()
         relative = Path(os.path.relpath(path, folder)).as_posix()
         return cls(
@@ -67,9 +68,9 @@ class CorpusReference:
         )
 
     def find(self, folder: Path) -> Path:
-        """The corpus of the index in `folder`; both may have moved together, or the index alone.
+        """Find the corpus of the index in `folder`. Both may have moved together, or the index alone.
 
-        Raises IndexFileError if it is nowhere or has changed.
+        Raises IndexFileError if it is missing or has changed.
         """
         places = list(dict.fromkeys([(folder / self.relative).resolve(), Path(self.path)]))
         try:
@@ -77,7 +78,7 @@ class CorpusReference:
             found = next((place for place in there if self.is_at(place)), None)
         except OSError as error:
             raise IndexFileError(
-                f"the corpus of the index {folder} cannot be read: {error}; mend that, or name the file "
+                f"the corpus of the index {folder} cannot be read: {error}; fix that, or name the file "
                 "when opening the index"
             ) from None
         if found is not None:
@@ -94,16 +95,16 @@ class CorpusReference:
         )
 
     def is_at(self, path: Path) -> bool:
-        """Whether this file is the corpus, by its size and a sample of its blocks."""
+        """Return True if this file is the corpus, judging by size and a sample of its blocks."""
         return path.stat().st_size == self.bytes and sample_hash(path) == self.sample
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """`shards` are ranges of rows (first, one after the last) which together cover the corpus.
+    """An index's description. `shards` are ranges of rows (first, one past the last) that cover the corpus.
 
-    `details` are what is said of each part (`index.kinds`): a mapping of the words, and of the vectors a
-    list with one for each shard. In the file they stand beside the other fields.
+    `details` describe each part (`index.kinds`): a mapping for the words, and for the vectors a list with
+    one entry per shard. In the file they stand beside the other fields.
     """
 
     kind: str
@@ -115,13 +116,13 @@ class Manifest:
 
     @property
     def fingerprint(self) -> str:
-        """Changes with anything that may change what is found; not with the place of the files."""
+        """Hash everything that may change search results, but not the files' location."""
         placeless = replace(self, corpus=replace(self.corpus, path="", relative=""))
         content = json.dumps(placeless._content(), sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:32]
 
     def save(self, folder: Path) -> None:
-        """Write it as a whole or not at all."""
+        """Write it completely or not at all."""
         replace_file(folder / NAME, json.dumps(self._content(), indent=1).encode())
 
     def _content(self) -> dict[str, Any]:
@@ -133,7 +134,7 @@ F = TypeVar("F", FileFacts, CorpusReference)
 
 
 def load(folder: Path) -> Manifest:
-    """The manifest of a complete index; its files are checked by size and a sample of their blocks.
+    """Read the manifest of a complete index and check its files by size and a sample of their blocks.
 
     Raises IndexFileError.
     """
@@ -145,7 +146,7 @@ def load(folder: Path) -> Manifest:
             same = sample_hash(path) == facts.sample
         except OSError as error:
             raise IndexFileError(
-                f"the index file {path} cannot be read: {error.strerror}; mend that, or build the index "
+                f"the index file {path} cannot be read: {error.strerror}; fix that, or build the index "
                 "again"
             ) from None
         if not same:
@@ -167,7 +168,7 @@ def verify(folder: Path, corpus: Path | None = None, progress: Progress | None =
         same = full_hash(source, steps) == reference.sha256
     except OSError as error:
         raise IndexFileError(
-            f"{error.filename or folder} cannot be read: {error.strerror}; mend that, or name another file"
+            f"{error.filename or folder} cannot be read: {error.strerror}; fix that, or name another file"
         ) from None
     if not same:
         raise IndexFileError(
@@ -178,7 +179,7 @@ def verify(folder: Path, corpus: Path | None = None, progress: Progress | None =
 
 
 def read(folder: Path) -> Manifest:
-    """The manifest alone; no other file is looked at. Raises IndexFileError."""
+    """Read the manifest alone, without checking other files. Raises IndexFileError."""
     path = folder / NAME
     try:
         content = json.loads(path.read_text("utf-8"))
@@ -200,7 +201,7 @@ def read(folder: Path) -> Manifest:
 
 
 def full_hash(path: Path, steps: Steps | None = None) -> str:
-    """SHA-256 of a file."""
+    """Return a file's SHA-256."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(_BLOCK):
@@ -211,7 +212,7 @@ def full_hash(path: Path, steps: Steps | None = None) -> str:
 
 
 def sample_hash(path: Path) -> str:
-    """A hash of some blocks spread over a file, its first and last among them, and of its size."""
+    """Hash a file's size and some blocks spread over it, including its first and last."""
     size = path.stat().st_size
     digest = hashlib.sha256(str(size).encode())
     last = max(size - _SAMPLE_BYTES, 0)
@@ -246,7 +247,7 @@ def _details(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _checked(facts: F) -> F:
-    """Numbers and texts where they should be. Raises ValueError."""
+    """Check that numbers and texts are where they should be. Raises ValueError."""
     for one in fields(facts):
         value = getattr(facts, one.name)
         if type(value).__name__ != one.type:
@@ -264,7 +265,7 @@ def _inside(facts: FileFacts) -> FileFacts:
 
 
 def _whole(shards: list[tuple[int, int]], corpus: CorpusReference) -> tuple[tuple[int, int], ...]:
-    """One after the other from the first row to the last."""
+    """Check that the shards follow each other from the first row to the last."""
     ends = [0, *(end for _, end in shards)]
     if [first for first, _ in shards] != ends[:-1] or sorted(ends) != ends:
         raise ValueError("its shards do not follow each other")
@@ -278,7 +279,7 @@ def _why_missing(folder: Path) -> str:
         return f"there is no index {folder}; build one with: prompt-coevo retrieval build"
     return (
         f"{folder} holds no complete index: it has no {NAME}, which is written last; "
-        "build it, or let the build that was stopped go on, with: prompt-coevo retrieval build"
+        "build it, or resume a stopped build, with: prompt-coevo retrieval build"
     )
 
 

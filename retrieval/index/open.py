@@ -1,4 +1,4 @@
-"""Opening an index: from its folder to something that answers queries."""
+"""Open an index: from its folder to a retriever."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UNLIMITED: Final = Limits(sys.maxsize, sys.maxsize, sys.maxsize)
 
 
 class PassageIndex:
-    """A Retriever on an index of this machine."""
+    """A retriever that searches an index on this machine."""
 
     def __init__(
         self, info: IndexInfo, corpus: Corpus, searcher: RowSearcher, limits: Limits | None = None
@@ -30,16 +30,16 @@ class PassageIndex:
         self._limits = limits
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """As Retriever says. Raises RetrieverError for a row that the corpus does not have."""
+        """Search, as `Retriever.search`. Raises RetrieverError for a row that the corpus does not have."""
         check_search(queries, k, self._limits)
         return [self._hits(ranking) for ranking in self._searcher.search_rows(queries, k)]
 
     def info(self) -> IndexInfo:
-        """As Retriever says."""
+        """Describe the index, as `Retriever.info`."""
         return self._info
 
     def close(self) -> None:
-        """As Retriever says."""
+        """Close, as `Retriever.close`."""
         self._searcher.close()
         self._corpus.close()
 
@@ -59,7 +59,7 @@ class PassageIndex:
 def open_index(
     folder: Path, *, corpus: Path | None = None, limits: Limits | None = None, gpus: str = "auto"
 ) -> PassageIndex:
-    """Open what `build` made; `corpus` is where its corpus is now, if it moved alone.
+    """Open an index made by `build`; `corpus` is its corpus' new place, if that moved alone.
 
     Vectors are searched on as few `gpus` as hold them ("auto"), on "all" of them, or on "none". Raises
     IndexFileError for an index that is incomplete, damaged, belongs to another corpus, or does not fit on
@@ -80,10 +80,10 @@ def open_index(
 def served_index(
     folder: str | Path, corpus: str | Path | None = None, verify: bool = False, gpus: str = "auto"
 ) -> PassageIndex:
-    """The retriever "index": an index without limits of its own, for a tool or a server that has some.
+    """Make the retriever "index": an index without its own limits, for a tool or a server that has some.
 
-    With `verify` every byte of the index and its corpus is compared with what was built, before it is
-    opened: damage between the blocks that opening looks at is found by nothing else.
+    `verify` compares every byte of the index and its corpus with what was built before opening. Only that
+    finds damage between the blocks that opening samples.
 
     Raises as `open_index`.
     """
@@ -94,7 +94,7 @@ def served_index(
 
 
 def describe(folder: Path) -> IndexInfo:
-    """What an index says about itself, without opening it. Raises IndexFileError."""
+    """Describe an index without opening it. Raises IndexFileError."""
     return _info(manifest.load(folder))
 
 

@@ -1,4 +1,4 @@
-"""What a build will take next to what this machine has free."""
+"""The needs of a build compared with what this machine has free."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _OFFSET_BYTES = 8
 
 @dataclass(frozen=True)
 class Plan:
-    """A build before it begins, in bytes. What is not known is None.
+    """The estimate for a build before it begins, in bytes. None means unknown.
 
-    `disk_free` counts what the folder holds already: it is used again, or replaced.
+    `disk_free` includes what the folder already holds, because that is reused or replaced.
     """
 
     folder: Path
@@ -29,14 +29,14 @@ class Plan:
 
     @property
     def disk(self) -> int | None:
-        """What the folder may hold at once."""
+        """Return the most that the folder may hold at once."""
         if self.foreseen is None:
             return None
         return self.foreseen.disk + _OFFSET_BYTES * (self.passages + 1)
 
     @property
     def fits_memory(self) -> bool:
-        """False if it is known that memory is too small."""
+        """Return False if memory is known to be too small."""
         if self.foreseen is None or self.memory_free is None:
             return True
         return self.foreseen.memory <= self.memory_free
@@ -51,9 +51,9 @@ class Plan:
             )
 
     def lines(self) -> Sequence[str]:
-        """For the reader."""
+        """Return the lines to show."""
         if self.foreseen is None:
-            return [f"{self.passages} passages; what the build takes is not known beforehand"]
+            return [f"{self.passages} passages; the needs of this build are unknown"]
         free = "an unknown amount" if self.memory_free is None else shown(self.memory_free)
         return [
             f"{self.passages} passages: {self.foreseen.what}",
@@ -64,6 +64,6 @@ class Plan:
 
 
 def plan(folder: Path, passages: int, foreseen: Foreseen | None) -> Plan:
-    """What is known before an index of so many passages is built in `folder`, which may be missing."""
+    """Estimate the build of an index of so many passages in `folder`, which may not exist yet."""
     free = free_disk(folder) + layout.bytes_held(folder)
     return Plan(folder, passages, foreseen, free, free_memory())

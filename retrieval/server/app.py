@@ -1,20 +1,20 @@
 """The retrieval server as an ASGI application: Search-R1's `/retrieve`, and `/health` and `/metrics`.
 
-Requests that arrive while a search is running become the next batch. What is wrong with a query is told
+Requests that arrive while a search is running become the next batch. A problem with one query is reported
 beside the hits of the others (`prompt_coevo.retrieval.wire`). Every other error is a JSON object
 `{"error": sentence}`:
 
 ====  ==================================================================================
-400   the body is no JSON
+400   the body is not JSON
 401   the server's token is missing or wrong
-403   a page in a browser asks, and is not allowed to
+403   a page in a browser sent the request and is not allowed to
 408   the client took too long to send its request
 413   the body is too large
-421   the request asks for another host
+421   the request is for another host
 422   the request does not fit the format, has too many queries, or `topk` is too large
-500   the search failed, for all queries
-503   not ready yet, or too much is waiting; Retry-After says when to ask again
-504   the search was not done in time
+500   the search failed for all queries
+503   not ready yet, or too many queries wait; Retry-After says when to ask again
+504   the search did not finish in time
 ====  ==================================================================================
 """
 
@@ -33,7 +33,7 @@ _PATHS = ("/retrieve", "/health", "/metrics")
 
 
 class RetrievalApp:
-    """Brings requests to the service; `failed` is called if the index cannot be searched at all."""
+    """Passes requests to the service; calls `failed` if the index cannot be searched at all."""
 
     def __init__(
         self,

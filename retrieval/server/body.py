@@ -1,4 +1,4 @@
-"""Reads the body of a request, within limits on its size and on the client's time."""
+"""Reads a request's body, with limits on its size and on the client's time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Receive: TypeAlias = Callable[[], Awaitable[Any]]
 async def read_body(
     headers: Mapping[bytes, bytes], receive: Receive, *, max_bytes: int, timeout_s: float
 ) -> bytes:
-    """Raises Refusal; what is declared to be too large is not read."""
+    """Return the body. Raises Refusal; a body declared too large is not read."""
     length = headers.get(b"content-length", b"")
     if length.isdigit() and int(length) > max_bytes:
         raise _too_large(max_bytes)

@@ -1,4 +1,4 @@
-"""Who may ask a server: by the host that is asked for, the page that asks, and the token."""
+"""Access checks of a server: the requested host, the page that asks, and the token."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _LONGEST_SHOWN = 100
 
 
 class Entrance:
-    """Checks the headers of a request; `listens_on` is the address that the server is bound to.
+    """Checks a request's headers; `listens_on` is the address that the server is bound to.
 
-    On a loopback address a request must ask for this machine or an allowed host: a page whose name was
-    made to lead here (DNS rebinding) asks for its own. A browser says from which page it asks, other
-    clients say nothing.
+    On a loopback address a request must name this machine or an allowed host: a page whose host name was
+    made to resolve here (DNS rebinding) names its own. Browsers name the page that sends a request; other
+    clients do not.
     """
 
     def __init__(self, settings: ServerSettings, listens_on: str) -> None:
@@ -31,7 +31,7 @@ class Entrance:
         self._bearer = None if settings.token is None else f"Bearer {settings.token}".encode()
 
     def check_sender(self, headers: Headers) -> None:
-        """Raises Refusal for the wrong host and for a foreign page."""
+        """Raise Refusal for the wrong host or a foreign page."""
         if self._checks_host:
             hosts = _values(headers, b"host") or [b""]
             for host in hosts:
@@ -45,7 +45,7 @@ class Entrance:
                 )
 
     def check_token(self, headers: Headers) -> None:
-        """Raises Refusal. How long it takes does not tell how much of a token is right."""
+        """Raise Refusal for a wrong token. The time taken does not reveal how much of it is right."""
         if self._bearer is None:
             return
         given = _values(headers, b"authorization")
@@ -65,7 +65,7 @@ def _values(headers: Headers, wanted: bytes) -> list[bytes]:
 
 
 def _name(host: str) -> str:
-    """Without the port, and without the brackets of an IPv6 address."""
+    """Return the host without port and without the brackets of an IPv6 address."""
     host = host.strip().lower()
     if host.startswith("["):
         return host[1:].partition("]")[0]

@@ -1,4 +1,4 @@
-"""What a server answers to everything that goes wrong: a status and one sentence."""
+"""The server's replies to errors: a status and one sentence."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ logger = logging.getLogger(PROJECT)
 
 
 class Refusal(CoevoError):
-    """A request that the server does not serve; it is answered by this status and sentence."""
+    """A request that the server does not serve; answered with this status and sentence."""
 
     def __init__(self, status: int, sentence: str) -> None:
         self.status = status
@@ -32,7 +32,7 @@ _STATUS: dict[type[CoevoError], int] = {
 
 
 def status_and_sentence(error: Exception) -> tuple[int, str]:
-    """An error that is nobody's request is logged, and 500."""
+    """Return an error's status and sentence. An unexpected error is logged and becomes 500."""
     if isinstance(error, Refusal):
         return error.status, str(error)
     for kind, status in _STATUS.items():

@@ -1,4 +1,4 @@
-"""What a server counts, as Prometheus reads it."""
+"""The server's counters, in Prometheus' format."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Histogram:
 
 
 class Metrics:
-    """Belongs to the event loop's thread."""
+    """All counters. They belong to the event loop's thread."""
 
     def __init__(self) -> None:
         self.requests: Counter[int] = Counter()
@@ -48,7 +48,7 @@ class Metrics:
         self.request_seconds = Histogram(_SECONDS)
 
     def count(self, attempts: Sequence[Attempt]) -> None:
-        """What became of a request's queries."""
+        """Count the results of a request's queries."""
         answered = sum(isinstance(attempt, list) for attempt in attempts)
         self.queries += answered
         if answered < len(attempts):
@@ -57,7 +57,7 @@ class Metrics:
             self.failed_queries += len(attempts) - answered - refused
 
     def text(self, *, waiting: int) -> str:
-        """Prometheus' text format, version 0.0.4."""
+        """Return Prometheus' text format, version 0.0.4."""
         lines: list[str] = []
 
         def add(name: str, kind: str, about: str, *values: str) -> None:

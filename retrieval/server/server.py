@@ -1,4 +1,4 @@
-"""The retrieval server as a whole: its socket, its process limits, and running it."""
+"""The complete retrieval server: its socket, its process limits, and its main loop."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _GRACE_S = 10
 
 
 class RetrievalServer:
-    """A retriever behind HTTP, at `address`; it listens from the beginning.
+    """A retriever served over HTTP at `address`; listens from construction on.
 
-    Raises HostError if the port cannot be had, MissingExtraError without the packages that it needs.
+    Raises HostError if the port is not available, MissingExtraError without the required packages.
     """
 
     def __init__(self, retriever: Retriever, settings: ServerSettings) -> None:
@@ -45,7 +45,7 @@ class RetrievalServer:
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            limit_concurrency=settings.max_connections + 1,  # uvicorn refuses who reaches it
+            limit_concurrency=settings.max_connections + 1,  # uvicorn refuses whoever reaches it
             timeout_keep_alive=_KEEP_ALIVE_S,
             timeout_graceful_shutdown=_GRACE_S,
         )
@@ -53,14 +53,14 @@ class RetrievalServer:
         self.address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     def run(self) -> None:
-        """Serve until `stop`, SIGINT or SIGTERM. Raises what the first search raised if it failed."""
+        """Serve until `stop`, SIGINT or SIGTERM. Raises the error of the first search if that failed."""
         with self._listener:
             self._server.run(sockets=[self._listener])
         if self._service.failure is not None:
             raise self._service.failure
 
     def stop(self) -> None:
-        """Let `run` return once the requests under way are answered. From any thread."""
+        """Make `run` return once the requests under way are answered. Callable from any thread."""
         self._server.should_exit = True
 
 
@@ -70,13 +70,13 @@ def _listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
         raise HostError(
-            f"port {port} of {host} cannot be listened on: {error.strerror or error}; "
-            "give the server another host or port"
+            f"port {port} of {host} is not available: {error.strerror or error}; "
+            "choose another host or port"
         ) from None
 
 
 def _allow_open_files(connections: int) -> None:
-    """Every connection is an open file, and the usual limit is 1024."""
+    """Raise the limit of open files, usually 1024: every connection is one."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

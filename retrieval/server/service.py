@@ -1,4 +1,4 @@
-"""What a retrieval server does: answers to requests, whatever brings them."""
+"""The retrieval server's answers, independent of the transport."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _TEXT = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is sent back."""
+    """A reply."""
 
     body: bytes
     status: int = 200
@@ -59,7 +59,8 @@ class Answer:
 
 
 class RetrievalService:
-    """One index behind HTTP. `info` is None, and nothing is answered, until a first search worked."""
+    """One index behind HTTP. `info` is None, and nothing is answered, until a first search has
+    succeeded."""
 
     def __init__(self, retriever: Retriever, settings: ServerSettings) -> None:
         self.settings = settings
@@ -79,7 +80,7 @@ class RetrievalService:
         self._headers = [_JSON]
 
     async def warm_up(self) -> None:
-        """One search, so that no client waits for what is loaded by the first one."""
+        """Run one search, so that no client waits for what the first search loads."""
 
         def first_search() -> IndexInfo:
             checked_search(self._retriever, [_WARM_UP_QUERY], self.settings.default_k)
@@ -87,7 +88,7 @@ class RetrievalService:
 
         started = time.perf_counter()
         search = asyncio.wrap_future(self._worker.submit(first_search))
-        # Not given up, as later ones: what a first search loads may take long.
+        # Unlike later searches it is not given up: what a first search loads may take long.
         if not (await asyncio.wait([search], timeout=self.settings.max_search_s))[0]:
             logger.warning(
                 "the first search is not done after %.3g s (--max-search); until it is, every request is "
@@ -100,7 +101,7 @@ class RetrievalService:
         self.info = info
 
     async def retrieve(self, headers: Mapping[bytes, bytes], receive: Receive) -> Answer:
-        """Search-R1's endpoint."""
+        """Answer a request to Search-R1's endpoint."""
         started = time.perf_counter()
         try:
             answer = await self._search(headers, receive)
@@ -111,17 +112,17 @@ class RetrievalService:
         return answer
 
     def turn_away(self, error: Refusal) -> Answer:
-        """What is answered at the entrance."""
+        """Answer a request refused at the entrance."""
         answer = _refusal(error)
         self.metrics.requests[answer.status] += 1
         return answer
 
     def health(self) -> Answer:
-        """What is searched; 503 as long as nothing can be."""
+        """Describe what is searched; 503 while nothing is."""
         return _refusal(self._not_ready()) if self.info is None else Answer(write_health(self.info))
 
     def show_metrics(self) -> Answer:
-        """Prometheus' text format."""
+        """Return Prometheus' text format."""
         text = self.metrics.text(waiting=self._batcher.waiting)
         return Answer(text.encode(), headers=[_TEXT])
 
@@ -147,9 +148,9 @@ class RetrievalService:
         return Answer(write_reply(attempts, wanted.return_scores), headers=self._headers)
 
     def _told(self, found: list[Attempt]) -> list[Attempt]:
-        """What is told of each query by itself.
+        """Return the attempts to report query by query.
 
-        Raises RetrieverUnavailable if there was an outage, and what the search raised if all failed.
+        Raises RetrieverUnavailable if there was an outage, and the search's error if all queries failed.
         """
         faults = [one for one in found if not isinstance(one, list | QueryError)]
         if faults:
@@ -162,7 +163,7 @@ class RetrievalService:
     def _note_cut(self, lengths: Sequence[int]) -> None:
         if lengths and not self.metrics.cut_queries:
             logger.warning(
-                "a query of %d characters was cut to %d (--max-query-chars); how many were is in the "
+                "a query of %d characters was cut to %d (--max-query-chars); their number is in the "
                 "metrics, and not logged again",
                 lengths[0],
                 self.settings.limits.max_query_chars,
@@ -176,7 +177,7 @@ class RetrievalService:
 
 
 def _deadline(patience: bytes | None, longest: float) -> float:
-    """Not longer than the client will wait, if it says so."""
+    """Return the deadline, at most the time that the client says it will wait."""
     try:
         seconds = float(patience or longest)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a retrieval server allows."""
+"""Settings of a retrieval server."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from prompt_coevo.retrieval.retriever import Limits
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """Raises SettingsError for values that cannot work."""
+    """Settings of a retrieval server. Raises SettingsError for values that cannot work."""
 
     host: str = "127.0.0.1"
-    """Loopback: whoever reaches the port, and has the token if there is one, may search."""
+    """Loopback by default: whoever reaches the port, and has the token if there is one, may search."""
     port: int = 8000
-    """0: any free one."""
+    """0 picks a free one."""
     default_k: int = 3
-    """Passages per query for clients that do not say."""
+    """Passages per query if the client names no number."""
     max_batch: int = 256
-    """Queries in one search."""
+    """Most queries in one search."""
     max_waiting: int = 65_536
-    """Queries that may wait; an INSPO step has up to 10 240."""
+    """Most waiting queries; an INSPO step has up to 10 240."""
     deadline_s: float = 30.0
-    """For one request, from its arrival; for one with more than `max_batch` queries, for each such part."""
+    """Time for one request from its arrival; for a longer one, per `max_batch` queries."""
     max_search_s: float = 120.0
-    """For one search; if it takes longer, it is left to itself, and the next one begins beside it."""
+    """Time for one search; a longer one is abandoned, and the next one begins beside it."""
     read_timeout_s: float = 10.0
-    """For a client to send the body of its request."""
+    """Time for a client to send a request's body."""
     max_body_bytes: int = 16 * 2**20
     max_connections: int = 4096
     limits: Limits = field(default_factory=Limits)
     token: str | None = field(default_factory=read_token, repr=False)
-    """What a client must send, PROMPT_COEVO_RETRIEVAL_TOKEN if that is set; None: nothing."""
+    """The token that clients must send; PROMPT_COEVO_RETRIEVAL_TOKEN if set. None requires no token."""
     allowed_hosts: tuple[str, ...] = ()
-    """Names, besides those of this machine, by which a server on a loopback address may be asked."""
+    """Host names, besides this machine's, that requests to a server on a loopback address may use."""
     allowed_origins: tuple[str, ...] = ()
-    """Pages that may ask from a browser, as `https://example.org`."""
+    """Origins that may send requests from a browser, such as `https://example.org`."""
 
     def __post_init__(self) -> None:
         for setting in fields(self):

@@ -321,7 +321,7 @@ def test_a_backend_that_hangs_in_the_process_is_an_outage(asynchronous: bool) ->
 
     outcome = search("hang")
     assert isinstance(outcome, Outage)
-    assert "a search hangs: it was not done within 0.1 s" in outcome.reason
+    assert "a search hangs: it did not finish within 0.1 s" in outcome.reason
     while (found := search("a")) != echo("a", 1):  # a busy machine takes longer
         assert isinstance(found, Outage)
     retriever.released.set()

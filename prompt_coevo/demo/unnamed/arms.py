@@ -1,4 +1,4 @@
-"""What is compared on a real language model, and how long a run is. The command line reads this, so nothing
+"""The arms for a real language model, and the length of a run. The command line reads this, so nothing
 heavy is imported here."""
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ GROUP_SIZE: Final = 8
 QUESTIONS_PER_STEP: Final = 4
 ROLLOUTS_PER_STEP: Final = GROUP_SIZE * QUESTIONS_PER_STEP
 BUDGET: Final = 88 * ROLLOUTS_PER_STEP
-"""Rollouts of a run: four epochs, if all are training's."""
+"""Rollouts of a run: four epochs, if all rollouts are training's."""
 POINTS: Final = 4
-"""Of a curve, beside the one at the beginning."""
+"""Points of a curve, besides the one at the beginning."""
 MINUTES: Final = 26
-"""Of a CPU core that a run takes, about."""
+"""Approximate minutes of a CPU core per run."""
 MEMORY: Final = 5_500_000_000
-"""Bytes that a run takes, about."""
+"""Approximate bytes per run."""
 
 ARMS: Final[Mapping[str, Arm]] = {
     "grpo": Arm("GRPO"),
@@ -31,9 +31,9 @@ ARMS: Final[Mapping[str, Arm]] = {
 
 
 def runs_in_memory(most: int) -> int:
-    """Count the runs that fit into the memory that is free, `most` at most.
+    """Return how many runs fit into free memory, at most `most`.
 
-    Raises SettingsError where not one does.
+    Raises SettingsError if not even one fits.
     """
     free = free_memory()
     if free is None:

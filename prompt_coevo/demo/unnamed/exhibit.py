@@ -1,4 +1,4 @@
-"""What is shown of runs with a real language model."""
+"""Arms, columns and panels of the runs with a real language model."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The families of questions: what is asked, of what, and what the answers are.
+"""Families of questions: the task, its items and the answers.
 
-Which families there are was decided by the pass rates of SmolLM2-135M-Instruct alone, before any training
+The families were chosen by the pass rates of SmolLM2-135M-Instruct alone, before any training
 (`python benchmarks/language_probe.py`).
 """
 
@@ -17,22 +17,22 @@ _FEW: Final = 4
 class Family:
     """Questions of one kind.
 
-    `label` stands before each item and is all that is said; with None the question is asked in full, as
-    `asked` has it. `right` are the two instructions that name the task, `wrong` others that one might
-    try; the teachers draw from them.
+    `label` precedes each item and is all that the question says; with None, `asked` is the question in
+    full. `right` are the two instructions that name the task, `wrong` are other plausible ones; the
+    teachers draw from them.
     """
 
     name: str
     label: str | None
     answers: dict[str, str]
-    """By item."""
+    """The answer to each item."""
 
     right: tuple[str, str]
     wrong: tuple[str, ...] = ()
 
     @property
     def labels(self) -> frozenset[str]:
-        """The few answers that there are to choose from; none where nearly every item has its own."""
+        """Return the few possible answers; none if nearly every item has its own answer."""
         found = frozenset(self.answers.values())
         return found if len(found) <= _FEW else frozenset()
 
@@ -42,7 +42,7 @@ class Family:
 
 
 def _pairs(text: str) -> dict[str, str]:
-    """Read `item answer` pairs; `_` stands for a space."""
+    """Parse `item answer` pairs; `_` stands for a space."""
     pairs = (pair.rsplit(" ", 1) for pair in text.split("|"))
     return {item.replace("_", " "): answer for item, answer in pairs}
 
@@ -125,7 +125,7 @@ _REVIEWS: Final = dict.fromkeys(
     "negative",
 )
 _SUMS: Final = {f"{a} + {b}": str(a + b) for a, b in combinations_with_replacement(range(1, 10), 2)}
-"""Each pair of numbers in one order, so that no held-out sum is one of training turned round."""
+"""Each pair of numbers in one order only, so that no held-out sum is a training sum reversed."""
 
 UNNAMED: Final = (
     Family(
@@ -204,12 +204,12 @@ UNNAMED: Final = (
         ),
     ),
 )
-"""Nothing in the question says what is asked."""
+"""The question does not say what is asked."""
 
 PLAIN: Final = (
     Family("capital, asked", None, _CAPITALS, ("What is the capital of {item}?", "")),
     Family("sum, asked", None, _SUMS, ("What is {item}?", "")),
 )
-"""Asked in full; they must not suffer."""
+"""Asked in full; training must not make these worse."""
 
 FAMILIES: Final = (*UNNAMED, *PLAIN)

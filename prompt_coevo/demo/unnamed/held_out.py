@@ -1,4 +1,4 @@
-"""How a language model answers the questions that nobody trains on, whatever trained it."""
+"""Score a language model, however trained, on held-out questions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class HeldOut:
         """The first answer to every question, at every point."""
 
     def score(self, model: Any, tokenizer: Any, instruction: str | None) -> dict[str, int]:
-        """Count the right answers to every question, of `SAMPLES`."""
+        """Count the right answers to every question, out of `SAMPLES`."""
         asked, most = sorted(self._tasks, key=len), self._questions.most_tokens
         chats = [chat(question, instruction) for question in asked]
         with undisturbed(model):
@@ -41,25 +41,25 @@ class HeldOut:
         return sum(self._questions.reward(text, answer) >= 1 for text in texts)
 
     def accuracy(self, right: Mapping[str, int], kind: str) -> float:
-        """Average over the questions of a family; "hard" is all that are meant to be."""
+        """Average over the questions of a family; "hard" averages over all families meant to be hard."""
         families = self._questions.hard if kind == "hard" else (kind,)
         found = [right[name] for name, task in self._tasks.items() if task.family in families]
         return sum(found) / SAMPLES / len(found)
 
     def words(self, right: Sequence[Mapping[str, int]]) -> dict[str, WordScore]:
-        """Collect the scores of all points, by question."""
+        """Collect the scores of all points by question."""
         return {
             name: WordScore(task.family, SAMPLES, tuple(one[name] for one in right))
             for name, task in sorted(self._tasks.items())
         }
 
     def last(self, model: Any, tokenizer: Any, instruction: str | None) -> dict[str, Share]:
-        """Score nothing more."""
+        """Return no further scores."""
         return {}
 
 
 def load_tokenizer(model: object) -> Any:
-    """Load the tokenizer of a model by its folder or name; SmolLM2's gets the layout `CHAT`."""
+    """Load a model's tokenizer by folder or name; SmolLM2's gets the chat template `CHAT`."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(model, padding_side="left")
     if "named SmolLM" in (tokenizer.chat_template or ""):
         tokenizer.chat_template = CHAT
@@ -87,7 +87,7 @@ def sample(
         max(1, _ROWS_AT_ONCE // count),
         do_sample=True,
         temperature=TEMPERATURE,
-        # As TRL samples: its own values stand above those that a model brings along.
+        # Like TRL, whose own values override those that a model brings along.
         top_k=0,
         top_p=1.0,
         repetition_penalty=1.0,

@@ -14,11 +14,11 @@ from prompt_coevo.demo.unnamed.families import FAMILIES, UNNAMED, Family
 
 TRAINING: Final = {family.name: 12 for family in UNNAMED} | {"capital, asked": 6, "sum, asked": 10}
 HELD_OUT: Final = {family.name: 14 for family in UNNAMED} | {"capital, asked": 6, "sum, asked": 10}
-"""How many questions of each family."""
+"""Number of held-out questions per family."""
 
 
 MOST_TOKENS: Final = 20
-"""Of an answer to these questions."""
+"""Tokens of an answer to these questions."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ PLAIN: Final = tuple(family.name for family in families.PLAIN)
 
 
 def split(seed: int) -> tuple[list[Task], list[Task]]:
-    """Draw training and held-out questions: no item of a family is in both, nor in two families that
-    ask for the same answers; where there are labels, as many questions have each."""
+    """Draw training and held-out questions. No item of a family is in both, nor in two families with the
+    same answers. Where there are labels, each has equally many questions."""
     rng = random.Random(f"unnamed/{seed}")
     training, held_out = list[Task](), list[Task]()
     used: dict[int, set[str]] = {}
@@ -51,7 +51,7 @@ def split(seed: int) -> tuple[list[Task], list[Task]]:
 
 
 def _in_turn(family: Family, items: list[str], rng: random.Random) -> list[str]:
-    """Shuffle items; those of one label come after those of another, in turn."""
+    """Shuffle items, then alternate between labels."""
     rng.shuffle(items)
     by_label = [
         [item for item in items if family.answers[item] == label] for label in sorted(family.labels)
@@ -71,11 +71,10 @@ _RIVALS: Final = {
 
 
 def reward(completion: str, answer: str) -> float:
-    """Return 1 where the answer stands in the completion as a word, and no other answer of its family;
-    else 0.
+    """Return 1 if the completion contains the answer as a word and no other answer of its family, else 0.
 
-    Letters count as the answer has them; an answer in small letters may stand in capitals, too. Accents
-    are left out. Of numbers the last one counts.
+    Letters must match the answer's case, except that a lower-case answer may be capitalised. Accents in the
+    completion are ignored. Of several numbers, the last one counts.
     """
     plain = unicodedata.normalize("NFKD", completion)
     text = "".join(letter for letter in plain if not unicodedata.combining(letter))
@@ -94,10 +93,10 @@ def matches(completion: str, pattern: str) -> float:
 
 @dataclass(frozen=True)
 class Questions:
-    """What is trained on and what is held out, and how an answer is judged.
+    """The training and held-out questions, and how to judge an answer.
 
-    `reward` is that of a completion, given the answer; `hard` are the families that a curve is drawn of;
-    `most_tokens` those of a completion.
+    `reward` judges a completion, given the answer. `hard` are the families that get a curve. `most_tokens`
+    limits a completion.
     """
 
     training: Sequence[Task]
@@ -108,5 +107,5 @@ class Questions:
 
     @classmethod
     def unnamed(cls, seed: int) -> Questions:
-        """Draw the split with this seed of the questions that do not say what to do."""
+        """Draw the split with this seed for the questions that do not say what to do."""
         return cls(*split(seed))

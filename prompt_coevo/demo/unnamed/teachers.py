@@ -1,4 +1,4 @@
-"""Stand-ins for a reflection model: what a good one could say, and what a bad one would.
+"""Stand-ins for a reflection model: what a good one might say, and what a bad one would.
 
 None of them knows which instruction is right, and none reads an answer or a completion.
 """
@@ -32,11 +32,11 @@ def drawing(instructions: Sequence[str], seed: int) -> Callable[[str], str]:
 
 
 def teacher(name: TeacherName, seed: int) -> Callable[[str], str]:
-    """Make a teacher: a function from a reflection prompt to a reply.
+    """Build a teacher: a function from reflection prompt to reply.
 
-    `reader` sees the word that stands before the item of the first question (Country, Word, ...) and
-    guesses among six instructions about such things, of which two are right. `blind` guesses among all of
-    them and six general ones, whatever the question. `random` knows no right one.
+    `reader` reads the word before the item in the first question (Country, Word, ...) and guesses among six
+    instructions about such things, two of which are right. `blind` guesses among all of them and six
+    general ones, whatever the question. `random` knows no right one.
     """
     rng = random.Random(f"{seed}|{name}")
     wrong = [text for family in UNNAMED for text in family.wrong] + list(_ANYTHING)

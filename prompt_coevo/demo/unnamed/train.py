@@ -1,4 +1,4 @@
-"""A run with a real language model: TRL's own GRPOTrainer on questions that do not say what to do."""
+"""Train a real language model with TRL's own GRPOTrainer on questions that do not say what to do."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def train(
     log: Callable[[dict[str, float]], None] | None = None,
     questions: Questions | None = None,
 ) -> ArmResult:
-    """Train one arm and evaluate it before, on the way, and at the end.
+    """Train one arm. Evaluate it before, during and at the end.
 
-    `job.base` is the model's folder, `job.draw` the split of the questions, unless others are given.
-    `job.reflection` may name a teacher: `{"teacher": "blind"}`, or the instructions that it draws from:
-    `{"teacher": ["Write a poem.", ...]}`; else it is `reader`. `log` is told the trainer's log of every
-    step.
+    `job.base` is the model's folder, `job.draw` the split of the questions, unless `questions` is given.
+    `job.reflection` may name a teacher, `{"teacher": "blind"}`, or the instructions that it draws from,
+    `{"teacher": ["Write a poem.", ...]}`; the default is `reader`. `log` is called with the trainer's log
+    at every step.
     """
     quieten()
     torch.manual_seed(job.seed)
@@ -72,7 +72,7 @@ class _Log(transformers.TrainerCallback):  # type: ignore[misc]
 
 
 def settings_of(job: Job, calls: Counter[str]) -> Settings | None:
-    """Make the settings of a job's arm, None for the bare trainer."""
+    """Build the settings of a job's arm; None for the bare trainer."""
     if job.spec.values is None:
         return None
     reflection = dict(job.reflection or {})
@@ -84,14 +84,14 @@ def settings_of(job: Job, calls: Counter[str]) -> Settings | None:
 
 
 def build_trainer(job: Job, questions: Questions) -> Any:
-    """Make TRL's GRPOTrainer, the same for every arm; on a GPU where there is one.
+    """Build TRL's GRPOTrainer, the same for every arm; on a GPU if there is one.
 
     Raises SettingsError for a model that cannot be loaded or has no chat template.
     """
     try:
         tokenizer = load_tokenizer(job.base)
         model = transformers.AutoModelForCausalLM.from_pretrained(job.base, dtype=torch.float32)
-    except Exception as error:  # of transformers, safetensors, tokenizers, a hub
+    except Exception as error:  # from transformers, safetensors, tokenizers or a hub
         said = in_a_line(error, 300)
         raise SettingsError(f"transformers cannot load a model from {job.base}: {said}") from None
     if not tokenizer.chat_template:

@@ -1,4 +1,4 @@
-"""How a real language model is trained and examined. What only reads it needs no torch."""
+"""Values for training and evaluating a real language model. Reading them needs no torch."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ TEMPERATURE: Final = 0.7
 """At 1.0 a model of this size rambles."""
 LEARNING_RATE: Final = 2e-5
 SAMPLES: Final = 2
-"""Of every held-out question at every point."""
+"""Samples of every held-out question at every point."""
 
 CHAT: Final = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n"
     "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-"""SmolLM2's own chat template without the system message that it adds, twice as long as a question."""
+"""SmolLM2's chat template without its default system message, which is twice as long as a question."""
 
 
 def trainer_values(job: Job, most_tokens: int) -> dict[str, Any]:
-    """Collect what all trainers have in common, by TRL's names; not whether there is a GPU."""
+    """Return what all trainers have in common, by TRL's names, whether or not there is a GPU."""
     return {
         "output_dir": str(job.out),
         "seed": job.seed,
@@ -36,7 +36,7 @@ def trainer_values(job: Job, most_tokens: int) -> dict[str, Any]:
         "adam_beta2": 0.99,
         "beta": 0.0,
         "gradient_checkpointing": False,
-        "bf16": True,  # products in bfloat16, weights in float32
+        "bf16": True,  # multiply in bfloat16, keep weights in float32
         "save_strategy": "no",
         "report_to": "none",
         "disable_tqdm": True,

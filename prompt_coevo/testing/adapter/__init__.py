@@ -1,11 +1,11 @@
-"""The laws of an adapter, as tests that its author's own test file calls.
+"""The laws of an adapter, as tests for its author's own test file.
 
     from prompt_coevo.testing.adapter import adapter_laws
 
     test_my_adapter = adapter_laws(MyAdapterUnderTest)
 
-`AdapterUnderTest` says what `MyAdapterUnderTest` must be able to do: run a `Job` and return the `Record` of
-what happened in it. The laws judge records; nothing here imports torch or a framework.
+`MyAdapterUnderTest` implements `AdapterUnderTest`: it runs a `Job` and returns a `Record` of what happened.
+The laws judge records; nothing here imports torch or a framework.
 """
 
 from prompt_coevo.testing.adapter.host import AdapterUnderTest, Capability

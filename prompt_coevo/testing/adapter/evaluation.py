@@ -1,4 +1,4 @@
-"""The host's own evaluation, its dataset and its log."""
+"""Laws about the trainer's evaluation, dataset and log."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from prompt_coevo.testing.checks import same
 
 @law("evaluation")
 def evaluation_runs_under_its_instruction_alone(lab: Laboratory) -> None:
-    """The host evaluates with the dataset's prompts under the evaluation instruction of the moment,
-    without any template, also right after a resume."""
+    """The trainer evaluates on the dataset's prompts under the current evaluation instruction, without a
+    template, also right after a resume."""
     for run in (lab.main, lab.killed, lab.moved):
         assert run.record.evaluated, "the record holds no evaluation"
         for one in run.record.evaluated:
@@ -26,14 +26,15 @@ def evaluation_runs_under_its_instruction_alone(lab: Laboratory) -> None:
 
 @law()
 def the_dataset_stays_as_it_is(lab: Laboratory) -> None:
-    """No row of the host's dataset is changed, however often it is placed, evaluated or asked for."""
+    """No row of the trainer's dataset changes, however often it is placed, evaluated or asked for."""
     for run in (lab.main, lab.judged):
         same(list(run.job.rows), list(run.record.dataset), "training changed the dataset")
 
 
 @law()
 def the_engines_metrics_reach_the_log(lab: Laboratory) -> None:
-    """The numbers of `Coevolution.metrics` are in the host's own log, and change with the run."""
+    """The numbers in `Coevolution.metrics` appear in the trainer's own log and change as the run
+    proceeds."""
     run, name = lab.main, "coevo/probe_groups"
     found = [line[name] for line in run.record.logged if name in line]
     groups = sum(len(plan) for plan in run.plan.values()) / run.job.group_size

@@ -1,4 +1,4 @@
-"""What the author of an adapter supplies: a harness that runs it."""
+"""The harness that an adapter's author writes: it runs the trainer with the adapter."""
 
 from __future__ import annotations
 
@@ -24,37 +24,39 @@ Capability: TypeAlias = Literal[
     "ranks",
     "failing rewards",
 ]
-"""What not every host has. "live greedy", "host state", "temperatures" and "log-probs" are parts of
-a record.
+"""Capabilities that some trainers lack. Parts of a record: "live greedy", "host state", "temperatures" and
+"log-probs".
 
-"exact resume" means that a resumed run of the host samples what the uninterrupted one did; "steps in
-checkpoints" that the end of a step is told before its checkpoint is written, and not after it, by a resumed
-run too; "failing rewards" that the harness can tell the reward function that a rollout is for the engine
-(`Job.failing`)."""
+"exact resume": a resumed run samples the same completions as an uninterrupted one. "steps in checkpoints":
+the engine hears of the end of a step before that step's checkpoint is written, also in a resumed run.
+"failing rewards": the harness can tell the reward function that a rollout is for the engine
+(`Job.failing`).
+"""
 
 
 class AdapterUnderTest(Protocol):
-    """A host with its adapter, ready to be run again and again, each time from the same first weights."""
+    """A trainer with its adapter. It can run many times, each time from the same initial weights."""
 
     @property
     def material(self) -> Material: ...
 
     @property
     def lacks(self) -> Mapping[Capability, str]:
-        """The capabilities that this host cannot have, each with a sentence that says why."""
+        """Capabilities that this trainer cannot have, each with a sentence that says why."""
         ...
 
     def encode(self, prompt: Prompt) -> Sequence[int]:
-        """The ids of a prompt as the host asks the policy, up to where the completion begins."""
+        """Return the prompt's token ids as the trainer sends them to the policy, up to where the completion
+        begins."""
         ...
 
     def run(self, job: Job, folder: Path) -> Record:
-        """Do the job with `folder` as the output directory, and say what happened.
+        """Run the job with `folder` as the output directory and return what happened.
 
-        What the engine or the adapter refuses must come out as the CoevoError that it is.
+        Let the CoevoError through when the engine or the adapter refuses something.
         """
         ...
 
     def edit_state(self, checkpoint: Path, edit: Callable[[dict[str, Any]], Any]) -> None:
-        """Replace the engine's state in a checkpoint by what `edit` makes of it."""
+        """Replace the engine's state in a checkpoint with the result of `edit`."""
         ...

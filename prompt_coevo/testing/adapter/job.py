@@ -1,4 +1,4 @@
-"""What an adapter under test is asked to do: plain data, so that it can be done in another process."""
+"""The job that an adapter under test runs: plain data, so that another process can run it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ PROBE: Final = "prompt_coevo.testing.adapter.probe:METHOD"
 
 @dataclass(frozen=True)
 class Material:
-    """Questions and texts in words that the model under test can tell apart.
+    """Questions and texts, in words that the model under test can tell apart.
 
-    `rows` are at least four chats, `{"id", "prompt", "answer"}`, with ids of their own; an even
-    number. `texts` are at least three different ones, shorter than a completion; `long_text` is longer
-    than any completion.
+    `rows`: an even number of chats, at least four, `{"id", "prompt", "answer"}` with unique ids. `texts`:
+    at least three different ones, each shorter than a completion. `long_text` is longer than any
+    completion.
     """
 
     rows: Sequence[Row]
@@ -33,9 +33,9 @@ class Material:
 class Job:
     """One run: what to train on, for how long, and from where.
 
-    A round is half of the rows, in groups of eight. `settings` are those of `prompt_coevo.Settings`, as
-    JSON values; the kit's plugin is the one method in `algorithms`, so nothing else has to be passed
-    on. The host trains with a learning rate that changes what is written greedily within a few updates.
+    A round is half of the rows, in groups of eight. `settings` are those of `prompt_coevo.Settings` as JSON
+    values; the kit's plugin is the one method in `algorithms`, so you need not pass anything else on.
+    Choose a learning rate that changes the greedy completions within a few updates.
     """
 
     settings: Mapping[str, Any]
@@ -49,18 +49,19 @@ class Job:
     saves: bool = False
     """Write a checkpoint after every round."""
     delivery: Literal["at once", "in parts", "late"] = "at once"
-    """How the host hands rollouts on. In parts: a part of every group, then the rest, each in another
-    order than planned. Late: after the next round was sampled, and at the end of the run."""
+    """How the trainer delivers rollouts. "in parts": one part of every group, then the rest, each in a
+    different order than planned. "late": after the next round was sampled, and at the end of the run."""
     stop_after: int | None = None
-    """End as a killed process does, when the round with this update is over and saved."""
+    """Stop like a killed process once the round with this update is over and saved."""
     resume_from: Path | None = None
     ranks: int = 1
     failing: Literal["nowhere", "everywhere", "on the last rank"] = "nowhere"
-    """Where the reward function raises, in rollouts for the engine alone."""
+    """Where the reward function raises, for the engine's own rollouts only."""
 
 
 def settings_for(material: Material, **probe: Any) -> dict[str, Any]:
-    """Settings of a run with the kit's plugin. Its texts stand behind the question, not before it."""
+    """Build the settings of a run with the kit's plugin. Its templates stand after the question, not before
+    it."""
     texts = {"texts": list(material.texts), "long_text": material.long_text}
     return {
         "algorithms": [PROBE],
@@ -71,9 +72,9 @@ def settings_for(material: Material, **probe: Any) -> dict[str, Any]:
 
 
 def reward_of(job: Job, question_id: str, text: str) -> float | None:
-    """The reward of a completion; None where nobody can say what it is worth.
+    """Return the reward of a completion, or None where nobody can grade it.
 
-    By text: a number between 0 and 1 that hardly two pairs of question and completion share.
+    "by text": a number between 0 and 1 that hardly two pairs of question and completion share.
     """
     number = int(hashlib.sha256(f"{question_id}\0{text}".encode()).hexdigest()[:5], 16) / 16**5
     rewards: dict[RewardRule, float | None] = {

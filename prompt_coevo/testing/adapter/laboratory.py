@@ -1,4 +1,4 @@
-"""The runs that the laws look at, each done once."""
+"""The runs that the laws inspect. Each is done once and shared."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from prompt_coevo.testing.adapter.run import Run
 
 
 class _Once:
-    """A property: the run of a job, done when a law first asks; a failed one fails every law that asks."""
+    """A property that runs a job when a law first asks. If the run fails, it fails every law that asks."""
 
     def __init__(self, job: Callable[[Laboratory], Job]) -> None:
         self._job = job
@@ -33,34 +33,35 @@ class _Once:
 
 
 class Laboratory:
-    """One adapter and its runs. `folder` is empty at first; every run gets a folder in it."""
+    """One adapter and its runs. `folder` must be empty at first; every run gets a subfolder."""
 
     def __init__(self, adapter: AdapterUnderTest, folder: Path) -> None:
         self.adapter = adapter
         self.runs: dict[str, Run | Exception] = {}
-        """What was done so far, by name."""
+        """The runs done so far, by name."""
         self._folder = folder
         rows = adapter.material.rows
         self.job = Job(settings_for(adapter.material), rows, evaluates=self.has("evaluation"))
 
     def has(self, capability: Capability) -> bool:
-        """Whether the host has it."""
+        """Return True if the trainer has this capability."""
         return capability not in self.adapter.lacks
 
     @_Once
     def main(self) -> Job:
-        """Two epochs with everything that happens in a run, uninterrupted."""
+        """Two uninterrupted epochs with everything that can happen in a run."""
         return replace(self.job, saves=True)
 
     @_Once
     def silent(self) -> Job:
-        """The same without policy rollouts."""
+        """The main run without policy rollouts."""
         settings = settings_for(self.adapter.material, asks=False)
         return replace(self.job, settings=settings, saves=True)
 
     @_Once
     def judged(self) -> Job:
-        """One question always fails, one never does; one has no reward, one has some."""
+        """A run with one question that always fails and one that never does; one without rewards, one with
+        some."""
         rules: list[RewardRule] = ["zero", "one"]
         if self.has("rewards of none"):
             rules += ["none", "sometimes none"]
@@ -69,17 +70,17 @@ class Laboratory:
 
     @_Once
     def late(self) -> Job:
-        """Rounds that come back after the next one was sampled."""
+        """A run whose rounds come back after the next one was sampled."""
         return replace(self.job, delivery="late")
 
     @_Once
     def in_parts(self) -> Job:
-        """Groups that come back in parts, in another order."""
+        """A run whose groups come back in parts and in a different order."""
         return replace(self.job, delivery="in parts")
 
     @_Once
     def killed(self) -> Job:
-        """A run that goes on, in the folder of one that was killed, from the first checkpoint."""
+        """A killed run, resumed in its own folder from the first checkpoint."""
         first, end = min(self.main.record.checkpoints), self.main.record.epochs[0]
         shortened = replace(self.job, saves=True, stop_after=end)
         before = self.try_run("killed", shortened)
@@ -87,27 +88,27 @@ class Laboratory:
 
     @_Once
     def moved(self) -> Job:
-        """A run that goes on elsewhere, from the checkpoint at the end of the first epoch."""
+        """A run resumed in another folder from the checkpoint at the end of the first epoch."""
         start = self.copy_of(self.checkpoint(self.main.record.epochs[0]), "moved")
         return replace(self.job, saves=True, resume_from=start)
 
     @_Once
     def on_two_ranks(self) -> Job:
-        """A run of two processes."""
+        """A run with two processes."""
         return replace(self.job, ranks=2)
 
     @_Once
     def failing(self) -> Job:
-        """A run in which no rollout for the engine has a reward: this raises."""
+        """A run in which the reward function raises for every rollout that the engine asked for."""
         return replace(self.job, failing="everywhere")
 
     @_Once
     def failing_on_a_rank(self) -> Job:
-        """A run of two processes, on the second of which rewards for the engine raise."""
+        """A run with two processes; rewards for the engine raise on the second one."""
         return replace(self.job, ranks=2, failing="on the last rank")
 
     def try_run(self, name: str, job: Job) -> Run:
-        """Do a job in a folder of its own."""
+        """Run a job in its own folder."""
         folder = self._folder / name
         folder.mkdir(exist_ok=True)
         run = Run(self.adapter, job, self.adapter.run(job, folder))
@@ -116,11 +117,11 @@ class Laboratory:
         return run
 
     def steps_in_checkpoint(self, update: int) -> int:
-        """How many steps were over for the engine when the checkpoint after so many updates was written."""
+        """Return how many steps the engine had counted when the checkpoint after `update` was written."""
         return update if self.has("steps in checkpoints") else update - 1
 
     def copy_of(self, checkpoint: Path, name: str) -> Path:
-        """A copy of a checkpoint, file or folder, away from its run."""
+        """Copy a checkpoint, file or folder, out of its run and return the copy."""
         target = self._folder / "copies" / name / checkpoint.name
         target.parent.mkdir(parents=True, exist_ok=True)
         if checkpoint.is_dir():
@@ -128,7 +129,7 @@ class Laboratory:
         return Path(shutil.copy(checkpoint, target))
 
     def checkpoint(self, update: int) -> Path:
-        """The checkpoint of the main run after so many updates."""
+        """Return the main run's checkpoint after this update."""
         found = self.main.record.checkpoints
         assert update in found, f"there is no checkpoint after update {update}, but {sorted(found)}"
         return found[update]

@@ -1,4 +1,4 @@
-"""A law: a function that raises AssertionError, and what a host must have for it to apply."""
+"""A law: a function that raises AssertionError, and the capabilities that it needs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Check: TypeAlias = Callable[[Laboratory], None]
 
 @dataclass(frozen=True)
 class Law:
-    """`check` raises AssertionError, or any error of a run, if the adapter does not keep it."""
+    """One law. `check` raises AssertionError, or any error of a run, if the adapter breaks it."""
 
     name: str
     sentence: str
@@ -22,17 +22,17 @@ class Law:
     check: Check
 
     def excuse(self, lab: Laboratory) -> str | None:
-        """Why the law does not apply to this host, None if it does."""
+        """Return why the law does not apply to this trainer, or None if it does."""
         lacks = lab.adapter.lacks
         return next((f"{need}: {lacks[need]}" for need in self.needs if need in lacks), None)
 
 
 LAWS: Final[dict[str, Law]] = {}
-"""All laws by name, in the order of reading."""
+"""All laws by name, in reading order."""
 
 
 def law(*needs: Capability) -> Callable[[Check], Check]:
-    """Make a law of a function; its docstring is the sentence."""
+    """Register a function as a law; its docstring becomes the law's sentence."""
 
     def keep(check: Check) -> Check:
         name = check.__name__.replace("_", " ")

@@ -1,6 +1,6 @@
 """The laws of an adapter, one file per part of its work."""
 
-# In the order of reading, and of the cost of their runs.
+# Imported in reading order, which is also the order of their runs' cost.
 # isort: off
 from prompt_coevo.testing.adapter import rollouts as rollouts
 from prompt_coevo.testing.adapter import training as training

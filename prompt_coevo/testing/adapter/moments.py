@@ -1,4 +1,5 @@
-"""The moments of training, and checkpoints: a resumed run goes on as if nothing had happened."""
+"""Laws about the moments of training and about checkpoints: a resumed run continues as if never
+interrupted."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ _VOLATILE = ("time", "attempt")
 
 @law()
 def training_begins_and_ends_once(lab: Laboratory) -> None:
-    """`begin` comes once, after a state was loaded and before anything is planned; `end` once, after
-    everything else."""
+    """`begin` comes once, after any state was loaded and before anything is planned; `end` comes once,
+    after everything else."""
     for run in (lab.main, lab.moved):
         names = [line["event"] for line in run.lines if line["event"] != "asked"]
         for name in ("begun", "ended"):
@@ -25,8 +26,7 @@ def training_begins_and_ends_once(lab: Laboratory) -> None:
 
 @law()
 def every_update_is_a_step(lab: Laboratory) -> None:
-    """`step_end` comes once after every update of the weights, and says of the last one alone that it
-    is the last."""
+    """`step_end` comes once after every weight update and marks only the last one as last."""
     updates, told = lab.main.record.updates, lab.main.told("stepped")
     steps = [line["step"] for line in told]
     assert steps == updates, f"the weights were updated {updates}, the engine heard of {steps}"
@@ -45,8 +45,7 @@ def an_epoch_ends_before_the_next_one(lab: Laboratory) -> None:
 
 @law()
 def the_state_travels_in_the_checkpoint(lab: Laboratory) -> None:
-    """A checkpoint that is copied to another place brings the engine's state with it, and it is that of
-    the checkpoint's own update."""
+    """A checkpoint copied to another place contains the engine's state as of that checkpoint's update."""
     for run, start in _resumed(lab):
         loaded = [(line["step"], line["evaluation"]) for line in run.told("loaded")]
         expected = [(lab.steps_in_checkpoint(start), lab.main.evaluation_text(start))]
@@ -55,8 +54,8 @@ def the_state_travels_in_the_checkpoint(lab: Laboratory) -> None:
 
 @law()
 def a_resumed_run_goes_on_where_it_was(lab: Laboratory) -> None:
-    """After a resume rounds, steps and epochs are counted on, and the end of an epoch that the
-    checkpoint stands at is made up for."""
+    """After a resume, the counts of rounds, steps and epochs continue, and an epoch that ended at the
+    checkpoint is reported."""
     for run, start in _resumed(lab):
         rest = _after(lab, start)
         for event in ("stepped", "epoch_over", "planned"):
@@ -71,28 +70,28 @@ def a_resumed_run_goes_on_where_it_was(lab: Laboratory) -> None:
 
 @law("exact resume")
 def a_resumed_run_decides_as_the_whole_one(lab: Laboratory) -> None:
-    """A run that was killed and resumed plans, observes, asks and decides as the uninterrupted one."""
+    """A killed and resumed run plans, observes, asks and decides like the uninterrupted one."""
     for run, start in _resumed(lab):
         expected, found = (
             [{name: line[name] for name in line if name not in _VOLATILE} for line in lines]
             for lines in (_after(lab, start), _after_begin(run))
         )
-        same(expected, found, f"resumed after update {start}, the run goes on in another way")
+        same(expected, found, f"resumed after update {start}, the run continues differently")
 
 
 def _resumed(lab: Laboratory) -> list[tuple[Run, int]]:
-    """The resumed runs and after which update they go on."""
+    """Return the resumed runs, each with the update that it resumes after."""
     record = lab.main.record
     return [(lab.killed, min(record.checkpoints)), (lab.moved, record.epochs[0])]
 
 
 def _count(line: Line) -> int:
-    """The round that was planned, or the step that was told."""
+    """Return the number of the round planned or of the step reported."""
     return int(line["plan"][0]["round"] if line["event"] == "planned" else line["step"])
 
 
 def _after(lab: Laboratory, update: int) -> list[Line]:
-    """The probe's lines of the main run after the checkpoint of this update was saved."""
+    """Return the probe's lines in the main run after the checkpoint of this update was saved."""
     journal, steps = lab.main.record.journal, lab.steps_in_checkpoint(update)
     saved = [
         number
@@ -104,7 +103,8 @@ def _after(lab: Laboratory, update: int) -> list[Line]:
 
 
 def _after_begin(run: Run) -> list[Line]:
-    """The probe's lines after those that only a resumed run has: greedy rollouts as it begins."""
+    """Drop what only a resumed run has at its beginning, its greedy rollouts; return the remaining probe
+    lines."""
     begun = next(number for number, line in enumerate(run.lines) if line["event"] == "begun")
     rest = run.lines[begun + 1 :]
     while rest and rest[0]["event"] == "asked" and _only_greedy(rest[0]):

@@ -1,4 +1,4 @@
-"""Rollouts of the policy, outside the training batch, also where their reward raises."""
+"""Laws about policy rollouts outside the training batch, including rollouts whose reward raises."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from prompt_coevo.testing.checks import same
 
 @law()
 def policy_rollouts_are_placed_and_in_order(lab: Laboratory) -> None:
-    """Every request comes back with its own assignment, sampled with the prompt that it places and
-    rewarded as in training, in the order of the requests."""
+    """Every request comes back in order with its own assignment, sampled with the prompt that the
+    assignment places and rewarded as in training."""
     run = lab.main
     sampled = {(tuple(row.prompt_ids), row.text) for row in run.sampled("policy")}
     assert run.asked, "no policy rollout was answered"
@@ -33,7 +33,7 @@ def policy_rollouts_are_placed_and_in_order(lab: Laboratory) -> None:
 
 @law()
 def greedy_is_greedy(lab: Laboratory) -> None:
-    """At temperature 0 equal requests of a batch, and of two batches in a row, have equal answers."""
+    """At temperature 0, equal requests get equal answers, within a batch and in two consecutive batches."""
     batches = [(asked.step, _greedy_texts(lab.main, asked)) for asked in lab.main.asked]
     for (step, one), (next_step, other) in pairwise(batches):
         if step == next_step:
@@ -42,8 +42,8 @@ def greedy_is_greedy(lab: Laboratory) -> None:
 
 @law("live greedy")
 def policy_rollouts_are_by_the_live_weights(lab: Laboratory) -> None:
-    """Inside every call of the engine, right after a load too, rollouts are by the weights as they
-    are then: greedy answers are those that the harness decodes itself."""
+    """Inside every call of the engine, also right after a load, rollouts use the current weights: greedy
+    answers equal those that the harness decodes itself."""
     for run in (lab.main, lab.killed, lab.moved):
         for asked in run.asked:
             live = run.record.greedy.get(asked.step)
@@ -61,8 +61,8 @@ def policy_rollouts_are_by_the_live_weights(lab: Laboratory) -> None:
 
 @law("temperatures")
 def requests_have_their_temperature(lab: Laboratory) -> None:
-    """0 is greedy, None is the temperature that training samples with, others are as they are asked
-    for, in one batch."""
+    """Within one batch, temperature 0 is greedy, None is the temperature of training, and any other value
+    is used as requested."""
     run = lab.main
     wanted = Counter(
         (run.placed(assignment), run.record.temperature if temperature is None else temperature)
@@ -76,8 +76,7 @@ def requests_have_their_temperature(lab: Laboratory) -> None:
 
 @law()
 def sampled_rollouts_are_drawn_anew(lab: Laboratory) -> None:
-    """Where a request is sampled, equal requests have different answers: within a batch, and in two
-    batches in a row."""
+    """Equal sampled requests get different answers, within a batch and in two consecutive batches."""
     drawn = [
         [
             answer.text
@@ -95,8 +94,7 @@ def sampled_rollouts_are_drawn_anew(lab: Laboratory) -> None:
 
 @law("host state")
 def policy_rollouts_leave_the_host_alone(lab: Laboratory) -> None:
-    """Random numbers, weights, mode and metrics of the host are after a policy rollout what they were
-    before it."""
+    """A policy rollout leaves the trainer's random state, weights, mode and metrics unchanged."""
     around = lab.main.record.around_policy
     assert around, "the record holds no state around a policy rollout"
     for before, after in around:
@@ -108,16 +106,16 @@ def policy_rollouts_leave_the_host_alone(lab: Laboratory) -> None:
 
 @law()
 def a_run_that_asks_trains_as_one_that_does_not(lab: Laboratory) -> None:
-    """With policy rollouts between the steps the host samples the same rows and ends with the same
-    weights as without."""
+    """With policy rollouts between the steps, the trainer samples the same rows and ends with the same
+    weights as without them."""
     assert not lab.silent.asked, "the silent run asked for rollouts"
     _check_training(lab.main, lab.silent, "with policy rollouts")
 
 
 @law()
 def the_policy_knows_all_questions(lab: Laboratory) -> None:
-    """From the beginning on the policy names every training question once, with the prompt and the
-    ground truth of its row."""
+    """From the beginning, the policy knows every training question once, with its row's prompt and ground
+    truth."""
     rows = [(row["id"], row["prompt"], row["answer"]) for row in lab.main.job.rows]
     expected = sorted(rows, key=lambda one: one[0])
     for line in lab.main.told("begun", "ended"):
@@ -128,16 +126,16 @@ def the_policy_knows_all_questions(lab: Laboratory) -> None:
 
 @law("failing rewards")
 def a_reward_that_raises_ends_the_call_alone(lab: Laboratory) -> None:
-    """Where the reward raises in rollouts for the engine, every call for rollouts raises, and the host
-    trains as one that was not asked."""
+    """Where the reward raises in rollouts for the engine, every call for rollouts raises, and the trainer
+    trains as if it had not been asked."""
     _check_calls(lab.failing)
     _check_training(lab.failing, lab.silent, "after calls that failed")
 
 
 @law("failing rewards", "ranks")
 def ranks_stay_in_step_where_a_reward_raises(lab: Laboratory) -> None:
-    """Where the reward raises on one of two processes, every call for rollouts raises, and both train on
-    with equal weights, as they do with a reward that works."""
+    """Where the reward raises on one of two processes, every call for rollouts raises, and both processes
+    train on with equal weights, as with a reward that works."""
     run = lab.failing_on_a_rank
     _check_calls(run)
     _check_training(run, lab.on_two_ranks, "after calls that failed")
@@ -152,7 +150,7 @@ def _check_calls(run: Run) -> None:
 
 
 def _check_training(run: Run, other: Run, when: str) -> None:
-    """Both made the same updates, on the same samples, to the same weights."""
+    """Check that both runs made the same updates, on the same samples, to the same weights."""
     one, two = run.record, other.record
     same(one.updates, two.updates, f"{when} the host makes other updates")
     assert run.sampled("train") == other.sampled("train"), f"{when} the host samples other rows"
@@ -160,7 +158,7 @@ def _check_training(run: Run, other: Run, when: str) -> None:
 
 
 def _greedy_texts(run: Run, asked: Asked) -> dict[str, str]:
-    """The greedy answers to bare questions. Any two equal requests must have the same answer."""
+    """Return the greedy answers to bare questions. Check that equal requests have equal answers."""
     texts: dict[tuple[str, tuple[int, ...]], str] = {}
     for (assignment, temperature), answer in zip(asked.requests, asked.answers, strict=True):
         if temperature == 0:

@@ -1,7 +1,7 @@
-"""The kit's own method: it plans every kind of member, asks the policy, and writes down what it is told.
+"""The kit's own method: it plans every kind of member, asks the policy, and records every hook call.
 
-It writes into the run's journal, which a harness can read wherever the host keeps its engine. Its
-decisions depend on its state and on the rewards, so that a lost state or a mixed-up reward shows.
+It writes into the run's journal, which a harness can read wherever the trainer keeps its engine. Its
+decisions depend on its state and on the rewards, so a lost state or a mixed-up reward shows.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from prompt_coevo.types import (
 )
 
 BESIDE_THE_TEMPLATE: Final = Placement(instruction="prefix")
-"""Where one member of every group has its texts; the others follow the settings."""
+"""Placement of one member in every group; the other members follow the settings."""
 
 
 class ProbeSettings(Section):
-    """What the probe says."""
+    """Settings of the probe."""
 
     texts: tuple[str, ...] = ("a", "b", "c")
     """Short texts, for instructions and templates."""
     long_text: str = "d"
     """A template that is longer than any completion."""
     asks: bool = True
-    """Ask the policy for rollouts at every moment at which a method may."""
+    """Ask the policy for rollouts at every moment that allows it."""
 
 
 class Probe:
-    """The plugin of one run."""
+    """The plugin in one run."""
 
     def __init__(self, context: Context) -> None:
         self._note = context.note
@@ -88,8 +88,8 @@ class Probe:
     @hookimpl
     def coevo_train_begin(self, policy: Policy) -> None:
         self._tell("begun", questions=_questions(policy))
-        # Greedily only: a resumed run begins once more than an uninterrupted one, and must still draw
-        # the same random numbers.
+        # Greedy only: a resumed run begins one more time than an uninterrupted one, and must still
+        # draw the same random numbers.
         self._ask(policy, only_greedy=True)
 
     @hookimpl
@@ -121,10 +121,10 @@ class Probe:
     def coevo_metrics(self) -> dict[str, float]:
         return {"probe_groups": self._groups}
 
-    # Inside
+    # Internals
 
     def _kinds(self) -> Iterator[MemberPlan]:
-        """One plan of every kind. The texts follow from what was observed so far."""
+        """Plan one member of every kind, with texts that depend on everything observed so far."""
         texts, favourite = self._settings.texts, self._favourite()
         one, other = (texts[(self._groups + n) % len(texts)] for n in (0, 1))
         yield _plan(one, other)
@@ -137,20 +137,20 @@ class Probe:
         yield replace(_plan(one, other), distill=False)
 
     def _favourite(self) -> str:
-        """A text that follows from all rewards so far and changes often: a wrong reward shows."""
+        """Choose a text from all rewards so far. It changes often, so a wrong reward shows."""
         total = sum(reward for reward, _ in self._credit.values())
         return self._settings.texts[int(total * 1000) % len(self._settings.texts)]
 
     def _assignments(
         self, question_id: str, where: tuple[int, int], plans: Sequence[MemberPlan]
     ) -> list[Assignment]:
-        """What the engine makes of these plans."""
+        """Turn the plans into assignments as the engine does."""
         return self._planner.group(question_id, where, len(plans), {"the probe": plans})
 
     def _ask(self, policy: Policy, only_greedy: bool = False) -> None:
-        """Twice the same batch, so that random numbers which are used again show."""
+        """Ask the same batch twice, to reveal random numbers that are reused."""
         ids = sorted(policy.question_ids())
-        if not self._settings.asks or len(ids) < 2:  # a law of its own is about too few ids
+        if not self._settings.asks or len(ids) < 2:  # another law covers too few ids
             return
         requests = self._requests(ids)
         if only_greedy:
@@ -160,7 +160,7 @@ class Probe:
                 rollouts = policy.rollout(requests)
             except CoevoError:
                 raise
-            except Exception as error:  # where rewards are made to fail
+            except Exception as error:  # in the runs where rewards are made to fail
                 self._tell("refused", reason=f"{type(error).__name__}: {error}")
             else:
                 self._tell("asked", requests=_written(requests), rollouts=_answers(rollouts))

@@ -1,4 +1,4 @@
-"""What an adapter refuses, before training and in one sentence."""
+"""Laws about refusals: before training, in one sentence."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def two_questions_with_one_id_are_refused(lab: Laboratory) -> None:
 
 @law()
 def an_unreadable_state_is_refused(lab: Laboratory) -> None:
-    """A checkpoint whose state another version wrote is refused in one sentence, not passed over."""
+    """A checkpoint whose state another version wrote is refused in one sentence, not ignored."""
     start = min(lab.main.record.checkpoints)
     copy = lab.copy_of(lab.checkpoint(start), "unreadable")
     lab.adapter.edit_state(copy, lambda state: {**state, "schema": 99})
@@ -31,7 +31,7 @@ def an_unreadable_state_is_refused(lab: Laboratory) -> None:
 
 
 def _refused(lab: Laboratory, name: str, job: Job) -> CoevoError:
-    """The one sentence that a job is refused with."""
+    """Run a job that must be refused, check that the refusal is one sentence, and return it."""
     try:
         lab.try_run(name, job)
     except CoevoError as error:

@@ -1,4 +1,4 @@
-"""Generation rounds: what runs under what, and what the engine hears of it."""
+"""Laws about generation rounds: the prompt of each rollout, and what the engine is told about it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from prompt_coevo.testing.checks import same
 
 @law()
 def every_round_is_planned_once(lab: Laboratory) -> None:
-    """Every generation round has a plan of its own, with one group for each of its questions."""
+    """Every generation round has its own plan, with one group for each of its questions."""
     run, size = lab.main, lab.main.job.group_size
     rounds = {row.number for row in run.sampled("train")}
     same(sorted(run.plan), sorted(rounds), "the host sampled other rounds than were planned")
@@ -31,36 +31,37 @@ def the_plan_is_placed(lab: Laboratory) -> None:
 
 @law()
 def every_generated_group_is_observed(lab: Laboratory) -> None:
-    """Every group that was generated is observed with all its members, also one whose rewards are all
-    equal and one with completions that reached the length limit."""
+    """Every generated group is observed with all its members, also if all its rewards are equal or a
+    completion reached the length limit."""
     _check_observing(lab.main)
     _check_observing(lab.judged)
 
 
 @law()
 def rewards_belong_to_their_member(lab: Laboratory) -> None:
-    """The completion and the reward of an assignment are those of the row that ran under it, in
-    whatever order rows finish."""
+    """The completion and reward of an assignment come from the row that was sampled under it, in whatever
+    order rows finish."""
     _check_attribution(lab.main)
 
 
 @law("late rollouts")
 def late_rollouts_keep_their_assignment(lab: Laboratory) -> None:
-    """A round that comes back after the next one was sampled is attributed as it was planned."""
+    """A round that comes back after the next one was sampled is attributed as planned."""
     _check_observing(lab.late)
     _check_attribution(lab.late)
 
 
 @law("rollouts in parts")
 def groups_in_parts_keep_their_assignment(lab: Laboratory) -> None:
-    """A group that comes back in parts, shuffled, is attributed as it was planned."""
+    """A group that comes back shuffled and in parts is attributed as planned."""
     _check_observing(lab.in_parts)
     _check_attribution(lab.in_parts)
 
 
 @law("rewards of none")
 def a_rollout_without_a_reward_is_unfit(lab: Laboratory) -> None:
-    """A completion without a reward is observed with another status than ok, and a failure with ok."""
+    """A completion without a reward is observed with a status other than ok, and one with reward 0 as
+    ok."""
     for answer in lab.judged.observed:
         expected, fit = lab.judged.reward(answer), answer.status == "ok"
         assert fit == (expected is not None), (
@@ -71,7 +72,7 @@ def a_rollout_without_a_reward_is_unfit(lab: Laboratory) -> None:
 
 @law()
 def rewards_see_the_questions_own_prompt(lab: Laboratory) -> None:
-    """Reward functions are given the dataset's prompt, never the placed one."""
+    """Reward functions get the dataset's prompt, never the placed one."""
     scored = lab.main.record.scored
     assert scored, "the record holds no call of the reward function"
     for call in scored:
@@ -81,7 +82,8 @@ def rewards_see_the_questions_own_prompt(lab: Laboratory) -> None:
 
 @law("ranks")
 def ranks_have_one_engine_and_one_plan(lab: Laboratory) -> None:
-    """With several processes there is one engine, all follow its plan, and their weights stay equal."""
+    """With several processes there is one engine, all processes follow its plan, and their weights stay
+    equal."""
     run = lab.on_two_ranks
     assert run.record.engines == 1, f"{run.record.engines} processes built an engine"
     check_equal_ranks(run)
@@ -91,13 +93,13 @@ def ranks_have_one_engine_and_one_plan(lab: Laboratory) -> None:
 
 
 def check_equal_ranks(run: Run) -> None:
-    """All processes end with the same weights."""
+    """Check that all processes end with the same weights."""
     weights = set(run.record.rank_weights)
     assert len(weights) == 1, f"the ranks ended with {len(weights)} different weights"
 
 
 def check_reward(run: Run, answer: Answer) -> None:
-    """The reward is what the reward function says of this question and text."""
+    """Check that the reward is the reward function's value for this question and text."""
     expected, found = run.reward(answer), answer.reward
     right = expected is found  # None
     if expected is not None and found is not None:
@@ -109,7 +111,7 @@ def check_reward(run: Run, answer: Answer) -> None:
 
 
 def _check_placing(run: Run) -> None:
-    """The prompts of every round are those of its plan."""
+    """Check that every round was sampled with the prompts of its plan."""
     assert run.plan, "nothing was planned"
     for number, plan in run.plan.items():
         expected = Counter(map(run.placed, plan))
@@ -121,7 +123,7 @@ def _check_placing(run: Run) -> None:
 
 
 def _check_observing(run: Run) -> None:
-    """Each planned assignment came back, once."""
+    """Check that each planned assignment came back once."""
     expected = [assignment for plan in run.plan.values() for assignment in plan]
     found = [answer.assignment for answer in run.observed]
     missing = [one.question_id for one in expected if one not in found]
@@ -133,7 +135,7 @@ def _check_observing(run: Run) -> None:
 
 
 def _check_attribution(run: Run) -> None:
-    """Each answer was sampled under its assignment, and has the reward of its text."""
+    """Check that each answer was sampled under its assignment and has the reward of its text."""
     sampled = {(row.number, tuple(row.prompt_ids), row.text) for row in run.sampled("train")}
     for answer in run.observed:
         where = answer.assignment

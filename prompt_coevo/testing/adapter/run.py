@@ -1,4 +1,4 @@
-"""A run as the laws read it: the job, the harness's record, and what the probe was told."""
+"""A run as the laws read it: the job, the harness's record, and the hook calls that the probe recorded."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from prompt_coevo.types import Assignment
 
 Ids: TypeAlias = tuple[int, ...]
 Line: TypeAlias = dict[str, Any]
-"""A line of the journal, of the probe's own ones without the prefix of their events."""
+"""A journal line. In lines of the probe the event has no prefix."""
 
 
 def probe_lines(journal: Iterable[Line]) -> list[Line]:
-    """The lines that the probe wrote."""
+    """Return the lines that the probe wrote, without the prefix of their events."""
     return [
         {**line, "event": event}
         for line in journal
@@ -29,7 +29,7 @@ def probe_lines(journal: Iterable[Line]) -> list[Line]:
 
 @dataclass(frozen=True)
 class Answer:
-    """A scored completion as it came to the engine."""
+    """A scored completion as the engine got it."""
 
     assignment: Assignment
     text: str
@@ -43,7 +43,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Asked:
-    """A batch of policy rollouts: after how many updates, what was asked and what came back."""
+    """A batch of policy rollouts: after how many updates, the requests and the answers."""
 
     step: int
     requests: Sequence[tuple[Assignment, float | None]]
@@ -51,7 +51,7 @@ class Asked:
 
     @classmethod
     def read(cls, line: Line, owed: bool) -> Asked:
-        """`owed`: the step that the engine counts next is over already."""
+        """Read a line. `owed`: the step that the engine counts next is already over."""
         wanted = [(one["assignment"], one["temperature"]) for one in line["requests"]]
         requests = [(Assignment.from_json(one), temperature) for one, temperature in wanted]
         return cls(line["step"] + owed, requests, [*map(Answer.read, line["rollouts"])])
@@ -66,11 +66,11 @@ class Run:
     record: Record
     _encoded: dict[str, Ids] = field(default_factory=dict)
 
-    # What the probe was told
+    # What the probe recorded
 
     @cached_property
     def lines(self) -> list[Line]:
-        """The probe's lines since the engine was built."""
+        """Return the probe's lines since the engine was built."""
         lines = probe_lines(self.record.journal)
         built = [number for number, line in enumerate(lines) if line["event"] == "built"]
         assert built, (
@@ -80,12 +80,12 @@ class Run:
         return lines[built[-1] :]
 
     def told(self, *events: str) -> list[Line]:
-        """The lines of some events, in order."""
+        """Return the lines of these events, in order."""
         return [line for line in self.lines if line["event"] in events]
 
     @cached_property
     def plan(self) -> dict[int, list[Assignment]]:
-        """What was planned, by round."""
+        """Return the planned assignments by round."""
         rounds: dict[int, list[Assignment]] = {}
         for line in self.told("planned"):
             group = [Assignment.from_json(one) for one in line["plan"]]
@@ -94,12 +94,12 @@ class Run:
 
     @cached_property
     def observed(self) -> list[Answer]:
-        """What was observed."""
+        """Return all observed answers."""
         return [Answer.read(one) for line in self.told("observed") for one in line["rollouts"]]
 
     @cached_property
     def asked(self) -> list[Asked]:
-        """Batches of policy rollouts."""
+        """Return the batches of policy rollouts."""
         resumed = self.job.resume_from is not None
         owed = resumed and "steps in checkpoints" in self.adapter.lacks
         found = []
@@ -111,27 +111,27 @@ class Run:
         return found
 
     def evaluation_text(self, update: int) -> str:
-        """The evaluation instruction after so many updates."""
+        """Return the evaluation instruction after so many updates."""
         lines = self.told("built", "loaded", "begun", "stepped")
         return str([line["evaluation"] for line in lines if line["step"] <= update][-1])
 
-    # What belongs together
+    # Expected values, by question or assignment
 
     def prompt(self, question_id: str) -> Prompt:
-        """The prompt of a question as it stands in the dataset that the job gave out."""
+        """Return the prompt of a question as it stands in the job's dataset."""
         prompt: Prompt = next(row["prompt"] for row in self.job.rows if row["id"] == question_id)
         return prompt
 
     def placed(self, assignment: Assignment) -> Ids:
-        """The ids that a rollout must be sampled with."""
+        """Return the prompt ids that a rollout must be sampled with."""
         return self.encode(assignment.rollout_prompt(self.prompt(assignment.question_id)))
 
     def to_train(self, assignment: Assignment) -> Ids:
-        """The ids of the prompt that a rollout must be trained on."""
+        """Return the prompt ids that a rollout must be trained on."""
         return self.encode(assignment.train_prompt(self.prompt(assignment.question_id)))
 
     def evaluated(self, question_id: str, instruction: str) -> Ids:
-        """The ids that a question must be evaluated with."""
+        """Return the prompt ids that a question must be evaluated with."""
         placement = Placement(**self.job.settings["placement"])
         return self.encode(placement.place(self.prompt(question_id), instruction, None))
 
@@ -142,17 +142,18 @@ class Run:
         return self._encoded[key]
 
     def sampled(self, moment: Moment, number: int | None = None) -> list[Sampled]:
-        """The rows of the host's sampler."""
+        """Return the rows of the trainer's sampler."""
         rows = [row for row in self.record.sampled if row.moment == moment]
         return rows if number is None else [row for row in rows if row.number == number]
 
     def reward(self, answer: Answer) -> float | None:
-        """The reward that a completion deserves."""
+        """Return the reward that a completion should have."""
         return reward_of(self.job, answer.assignment.question_id, answer.text)
 
     @cached_property
     def trainable(self) -> dict[Ids, list[tuple[int, Assignment]]]:
-        """The sequences that may be trained on, with where their completion begins and whose it is."""
+        """Return the sequences that may be trained on, each with the start of its completion and its
+        assignment."""
         completions: dict[tuple[int, Ids, str], set[Ids]] = {}
         for row in self.sampled("train"):
             key = (row.number, tuple(row.prompt_ids), row.text)
@@ -166,6 +167,6 @@ class Run:
         return found
 
     def trained(self) -> Iterable[tuple[Trained, list[tuple[int, Assignment]]]]:
-        """Every trained row with what it may be a row of."""
+        """Yield every trained row with the planned rollouts that it may belong to."""
         for row in self.record.trained:
             yield row, self.trainable.get(tuple(row.ids), [])

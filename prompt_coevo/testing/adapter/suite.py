@@ -1,4 +1,4 @@
-"""The laws as tests for pytest, or as a plain function."""
+"""The laws as pytest tests, or as a plain function."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from prompt_coevo.testing.adapter.laws import LAWS, Law
 
 
 def adapter_laws(factory: Callable[[], AdapterUnderTest]) -> Callable[..., None]:
-    """A test function with one case per law; give it a name that pytest collects.
+    """Build a test function with one case per law; give it a name that pytest collects.
 
-    The runs are shared by the cases. A law that the host cannot keep is skipped, with its reason.
+    The cases share their runs. A law that the trainer cannot keep is skipped, with its reason.
     """
     import pytest
 
@@ -34,7 +34,7 @@ def adapter_laws(factory: Callable[[], AdapterUnderTest]) -> Callable[..., None]
 
 
 def judge(adapter: AdapterUnderTest, folder: Path) -> dict[str, str]:
-    """What is wrong, by the name of the law; empty if the adapter keeps all that apply to it."""
+    """Return what is wrong, by name of the law. Empty if the adapter keeps every law that applies to it."""
     laboratory = Laboratory(adapter, folder)
     verdicts = {}
     for law in LAWS.values():

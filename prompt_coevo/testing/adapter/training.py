@@ -1,4 +1,4 @@
-"""The loss: the prompt, the positions and the log-probs that it is computed on."""
+"""Laws about the loss: its prompts, positions and log-probs."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from prompt_coevo.testing.adapter.law import law
 from prompt_coevo.types import Assignment
 
 _TOLERANCE = 1e-3
-_NOTICED = 0.1  # of a log-prob, in nats
+_NOTICED = 0.1  # nats of a log-prob
 
 
 @law()
 def the_loss_is_on_the_train_prompt(lab: Laboratory) -> None:
-    """A trained sequence is the prompt to train on, with its instruction and without a distilled
-    template, followed by what was sampled."""
+    """A trained sequence is the train prompt, with its instruction and without a distilled template,
+    followed by the sampled completion."""
     run, seen = lab.main, set()
     for row, owners in run.trained():
         assert owners, (
@@ -42,8 +42,8 @@ def the_loss_covers_the_completion(lab: Laboratory) -> None:
 
 @law("log-probs")
 def every_log_prob_is_on_the_trained_prompt(lab: Laboratory) -> None:
-    """All log-probs that the loss uses (new, old, reference) are those of a forward pass on the prompt
-    that is trained on."""
+    """All log-probs in the loss (new, old, reference) equal those of a forward pass on the trained
+    prompt."""
     noticed = 0.0
     for row, owners in lab.main.trained():
         for name, values in row.log_probs.items():

@@ -115,7 +115,7 @@ def test_without_questions_settings_and_model_are_looked_at() -> None:
         (("--set", "p2o.tau=0.1", "--set", "p2o={}"), "p2o is a section"),
         (("--set", "reflection={api_key: sk-x}"), "shell's history"),
         (("--set", "reflection.api_key=sk-secret"), "would stay in the shell's history"),
-        (("--epochs", "3"), "say nothing without --data"),
+        (("--epochs", "3"), "have no effect without --data"),
         (("--data", "there-is-none.jsonl"), "cannot be read: No such file"),
         (("--no-such-option",), "No such option"),
     ],

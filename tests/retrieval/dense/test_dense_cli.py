@@ -58,7 +58,7 @@ def test_a_dry_run_only_says_what_it_would_take(world: Any, tmp_path: Path) -> N
     )
     assert not list(tmp_path.iterdir())
     words = CliRunner().invoke(app, ["build", str(world.corpus), "--out", "x", "--dry-run"])
-    assert words.stdout == "200 passages; what the build takes is not known beforehand\n"
+    assert words.stdout == "200 passages; the needs of this build are unknown\n"
 
 
 def test_a_build_says_it_before_it_begins_and_converts_what_is_there(
@@ -110,7 +110,7 @@ def test_too_little_memory_is_a_warning(
     monkeypatch.setattr(room, "free_memory", lambda: 1000)
     told = run(world, tmp_path / "index", "--index", "SQfp16", "--dry-run")
     assert told.exit_code == 0
-    assert told.stderr.startswith("warning: that is more memory than is free: ")
+    assert told.stderr.startswith("warning: this exceeds the free memory: ")
 
 
 def test_options_without_an_effect_are_refused(world: Any, tmp_path: Path) -> None:

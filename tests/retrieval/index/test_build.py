@@ -147,7 +147,8 @@ def test_a_full_disk_is_one_sentence(corpus: Path, tmp_path: Path) -> None:
     run = subprocess.run(command, capture_output=True, text=True)
     last = run.stderr.splitlines()[-1]
     assert (
-        "cannot be written: File too large; when that is mended, the same command goes on" in last
+        "cannot be written: File too large; fix that and run the same command again to resume"
+        in last
     )
     assert build(corpus, tmp_path / "index") == manifest.verify(tmp_path / "index")
 

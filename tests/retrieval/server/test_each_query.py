@@ -171,7 +171,7 @@ def test_a_long_request_has_time_for_each_of_its_batches(
         client = SearchR1Client(address)
         retriever.gate.clear()
         body = json.dumps({"queries": [f"q{number}" for number in range(40)]}).encode()
-        assert f"not done within {seconds} s" in client.post(body, headers)["error"]
+        assert f"did not finish within {seconds} s" in client.post(body, headers)["error"]
         retriever.gate.set()
 
 

@@ -139,8 +139,8 @@ def test_a_retriever_of_somebody_else_is_served(strangers: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "name what is to be served: either the folder of an index or --retriever NAME"),
-        (["folder", "--retriever", "x"], "name what is to be served"),
+        ([], "say what to serve: either the folder of an index or --retriever NAME"),
+        (["folder", "--retriever", "x"], "say what to serve"),
         (["--retriever", "x", "--corpus", "c"], "--corpus is for the folder of an index"),
         (["folder", "--option", "a=1"], "--option has no effect without --retriever"),
         (["--retriever", "x", "--option", "a"], "--option 'a' is not of the form NAME=VALUE"),
@@ -227,7 +227,7 @@ def test_bench_asks_in_both_patterns(run: Run) -> None:
 def test_bench_refuses_what_has_no_effect(run: Run) -> None:
     nobody = run("bench", "http://127.0.0.1:1", "--clients", "0", "--batch-clients", "0")
     unused = run("bench", "http://127.0.0.1:1", "--batch-clients", "0", "--per-call", "5")
-    assert (nobody[0], "somebody has to ask" in nobody[2]) == (2, True)
+    assert (nobody[0], "set one of them above 0" in nobody[2]) == (2, True)
     assert (unused[0], "--per-call has no effect" in unused[2]) == (2, True)
 
 

@@ -227,7 +227,7 @@ def test_a_search_that_takes_too_long_is_given_up(
         warmed_up(address)
         retriever.gate.clear()
         late = ask(address, {"queries": ["running"]}, headers=headers)
-        assert (late.status, "not done within 0.05 s" in late.error) == (504, True)
+        assert (late.status, "did not finish within 0.05 s" in late.error) == (504, True)
         assert ask(address, {"queries": ["waiting"]}, headers=headers).status == 504
         retriever.gate.set()
         statuses = (ask(address, {"queries": ["a"]}).status for _ in range(1000))
@@ -280,7 +280,7 @@ def test_an_index_that_cannot_be_searched_ends_the_server() -> None:
 def test_a_port_in_use_is_told() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(HostError, match=f"port {port} of 127.0.0.1 cannot be listened on"):
+        with pytest.raises(HostError, match=f"port {port} of 127.0.0.1 is not available"):
             RetrievalServer(EchoRetriever(), ServerSettings(port=port))
 
 
