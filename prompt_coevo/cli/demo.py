@@ -6,8 +6,9 @@ import math
 import os
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -18,6 +19,9 @@ from prompt_coevo.demo.unnamed.arms import BUDGET as UNNAMED_BUDGET
 from prompt_coevo.demo.unnamed.arms import MINUTES, runs_in_memory
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.extras import require
+
+if TYPE_CHECKING:
+    from prompt_coevo.demo.job import Job
 
 _ARMS_HELP = f"Comma-separated. Known: {', '.join(ARMS)}; with --real {', '.join(UNNAMED_ARMS)}."
 
@@ -56,31 +60,49 @@ def demo(
     evolved templates. Writes into the folder: what it prints as table.txt, all numbers as results.json, a
     picture, and the journal of every run (coevo/events.jsonl).
     """
+    usual = UNNAMED_BUDGET if real else BUDGET
     if quick and budget:
         raise SettingsError("--quick and --budget contradict each other; give one of them")
-    if model is not None and not real:
-        raise SettingsError("--model has no effect without --real; give both")
-    if model is not None and not (model / "config.json").is_file():
-        raise SettingsError(
-            f"--model {model}: there is no config.json in it; give a model's folder"
-        )
-    if api_base is not None and reflection_lm is None:
-        raise SettingsError("--api-base needs --reflection-lm: the model that is served there")
+    _check_model(model, real)
+    reflection = _reflection(reflection_lm, api_base)
     names = list(dict.fromkeys(part.strip() for part in arms.split(",")))
     chosen = {name: arm(name, UNNAMED_ARMS if real else ARMS) for name in names}
-    reflection = _reflection(reflection_lm, api_base)
-    _check(chosen, reflection, real)
+    _check_settings(chosen, reflection, real)
     require("trl", "matplotlib", extra="demo", purpose="the demo")
-    usual = UNNAMED_BUDGET if real else BUDGET
     at_once = min(seeds * len(chosen), workers or os.cpu_count() or 1)
     if real and model is None and not workers:
         at_once = runs_in_memory(at_once)
     folder = new_folder(out, "demo")
-    base = model or (_made() if real else None)
+    if real and model is None:
+        model = _smollm2()
+        share = (budget or usual) / usual / (2 if quick else 1)
+        minutes = MINUTES * share * math.ceil(seeds * len(chosen) / at_once)
+        note = f"; {at_once} at once, about {minutes:.0f} minutes if each has its own core"
+    else:
+        note = ""
+    from prompt_coevo.demo.job import Job
+
+    jobs = [
+        Job(
+            arm=name,
+            spec=spec,
+            seed=seed,
+            out=folder / f"{name}-seed{seed}",
+            base=model,
+            budget=budget or (usual // 2 if quick else usual),
+            reflection=reflection,
+        )
+        for seed in range(seeds)
+        for name, spec in chosen.items()
+    ]
+    _run(jobs, at_once, folder, real, note)
+
+
+def _run(jobs: Sequence[Job], at_once: int, folder: Path, real: bool, note: str) -> None:
+    """Run the jobs, print their table, and write what is left into the folder."""
     # Imported late: the other commands start without the demo's world and its dependencies.
     from rich.console import Console
 
-    from prompt_coevo.demo.job import Job
     from prompt_coevo.demo.outputs import WIDTH, leave, show
     from prompt_coevo.demo.show import FACTS
     from prompt_coevo.demo.side_by_side import run_all
@@ -89,24 +111,9 @@ def demo(
     console = Console()
     if not console.is_terminal:
         console = Console(width=WIDTH)  # a log has no right edge to wrap at
-    jobs = [
-        Job(
-            arm=name,
-            spec=spec,
-            seed=seed,
-            out=folder / f"{name}-seed{seed}",
-            base=base,
-            budget=budget or (usual // 2 if quick else usual),
-            reflection=reflection,
-        )
-        for seed in range(seeds)
-        for name, spec in chosen.items()
-    ]
-    said = "evaluation uses no template"
-    if real and model is None:
-        minutes = MINUTES * jobs[0].budget / usual * math.ceil(len(jobs) / at_once)
-        said += f"; {at_once} at once, about {minutes:.0f} minutes if each has its own core"
-    console.print(f"{len(jobs)} runs of {jobs[0].budget} rollouts on CPU; {said}.")
+    console.print(
+        f"{len(jobs)} runs of {jobs[0].budget} rollouts on CPU; evaluation uses no template{note}."
+    )
     module = "prompt_coevo.demo.unnamed.train" if real else "prompt_coevo.demo.train"
     results = run_all(jobs, at_once, console, module)
     exhibit = UNNAMED if real else FACTS
@@ -115,12 +122,24 @@ def demo(
     for path in leave(results, folder, command, exhibit):
         console.print(f"Written: {path}", soft_wrap=True)
     journals = [job.out / "coevo" / "events.jsonl" for job in jobs if job.spec.coevolves]
-    for journal in journals[:1]:
+    if journals:
         more = f" (and {len(journals) - 1} more)" if len(journals) > 1 else ""
-        console.print(f"Journal: {journal}{more}", soft_wrap=True)
+        console.print(f"Journal: {journals[0]}{more}", soft_wrap=True)
 
 
-def _check(chosen: Mapping[str, Arm], reflection: Mapping[str, str] | None, real: bool) -> None:
+def _check_model(model: Path | None, real: bool) -> None:
+    """Raise SettingsError if `--model` would have no effect, or is no model's folder."""
+    if model is not None and not real:
+        raise SettingsError("--model has no effect without --real; give both")
+    if model is not None and not (model / "config.json").is_file():
+        raise SettingsError(
+            f"--model {model}: there is no config.json in it; give a model's folder"
+        )
+
+
+def _check_settings(
+    chosen: Mapping[str, Arm], reflection: Mapping[str, str] | None, real: bool
+) -> None:
     """Build the settings of every arm once, so that a bad option fails early."""
     from prompt_coevo.demo.job import settings_of
     from prompt_coevo.demo.world import World
@@ -133,7 +152,7 @@ def _check(chosen: Mapping[str, Arm], reflection: Mapping[str, str] | None, real
             settings_of(spec, World(), 0, reflection)
 
 
-def _made() -> Path:
+def _smollm2() -> Path:
     """Return the folder of SmolLM2; make it if needed."""
     from prompt_coevo.demo.smollm2 import smollm2_folder
 
@@ -142,6 +161,8 @@ def _made() -> Path:
 
 def _reflection(model: str | None, api_base: str | None) -> dict[str, str] | None:
     """Return the settings of the model that replaces the teacher, or None to keep the teacher."""
+    if api_base is not None and model is None:
+        raise SettingsError("--api-base needs --reflection-lm: the model that is served there")
     if model is not None and not model.strip():
         raise SettingsError(
             "--reflection-lm is empty; give the name of a litellm model, or leave it out"
