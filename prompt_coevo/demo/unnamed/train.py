@@ -76,9 +76,9 @@ def settings_of(job: Job, calls: Counter[str]) -> Settings | None:
     if job.spec.values is None:
         return None
     reflection = dict(job.reflection or {})
-    named: TeacherName | Sequence[str] = reflection.pop("teacher", "reader")
+    named: TeacherName | list[str] = reflection.pop("teacher", "reader")
     if not reflection.keys() & {"model", "function"}:
-        answers = teacher(named, job.seed) if isinstance(named, str) else drawing(named, job.seed)
+        answers = drawing(named, job.seed) if isinstance(named, list) else teacher(named, job.seed)
         reflection["function"] = counting(answers, calls)
     return Settings(seed=job.seed, reflection=reflection, **job.spec.values)
 
