@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import html
+import json
 import re
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import language_model
 import plots
@@ -34,6 +36,10 @@ COSTS: Final = {
     "CPU seconds": "cpu_seconds",
 }
 """What a run took, by the names of its columns."""
+OTHER_TRAINERS: Final = {"VeRL": "verl_language.json", "OpenRLHF": "openrlhf_language.json"}
+"""The files of runs under other trainers than TRL, in the folder of results."""
+_STEPS: Final = 88
+_RESULTS: Final = Path(__file__).resolve().parent.parent / "results"
 _ANSWERS: Final = 2
 """Shown of each family."""
 
@@ -84,6 +90,7 @@ def blocks(runs: Sequence[Run]) -> dict[str, Callable[[], str]]:
         "language-claims": lambda: claims(grouped, made, names),
         "language-answers": lambda: answers(runs),
         "language-templates": lambda: templates(runs),
+        "language-trainers": lambda: trainers(runs, _RESULTS),
     }
 
 
@@ -101,6 +108,42 @@ def scored(runs: Sequence[Run], groups: Mapping[str, Sequence[str]]) -> list[Run
         }
         for run in runs
     ]
+
+
+def trainers(runs: Sequence[Run], results: Path) -> str:
+    """Make a table of the runs that each trainer made with the same split, seed and arm: 0, 0, both."""
+    names = language_model.labels()
+    lines = [
+        "| trainer | method | before | not told what to do | asked in full | calls |",
+        "|---|---|---|---|---|---|",
+    ]
+    made = {"TRL": [(run, run["words"], run["calls"]) for run in runs if run["draw"] == 0]}
+    for trainer, name in OTHER_TRAINERS.items():
+        if (file := results / name).is_file():
+            found = json.loads(file.read_text("utf-8"))["runs"]
+            made[trainer] = [
+                (run, run["scores"]["words"], run["reflection_calls"])
+                for run in found
+                if run["draw"] == 0 and run["steps"] == _STEPS
+            ]
+    for trainer, found in made.items():
+        for arm in ("grpo", "stream"):
+            for run, words, calls in found:
+                if (run["arm"], run["seed"]) == (arm, 0):
+                    hard, plain = (_ends(words, kinds) for kinds in (HARD, PLAIN))
+                    cells = (f"{hard[0]:.2f}", f"{hard[1]:.2f}", f"{plain[1]:.2f}", str(calls))
+                    lines.append(f"| {trainer} | {names[arm]} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _ends(words: Mapping[str, Sequence[Any]], families: Sequence[str]) -> tuple[float, float]:
+    """Return the mean over families of the share of right answers, before training and at the end."""
+    of_family = [[points for kind, *points in words.values() if kind == one] for one in families]
+    first, last = (
+        statistics.fmean(statistics.fmean(points[at] for points in one) for one in of_family)
+        for at in (0, -1)
+    )
+    return first, last
 
 
 def answers(runs: Sequence[Run]) -> str:
