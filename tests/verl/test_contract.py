@@ -130,7 +130,7 @@ def test_and_so_is_one_whose_groups_cannot_be_read(
 
 def test_and_an_asynchronous_one_that_does_not_tell_what_is_too_old() -> None:
     contract.check_telling(ReplayBufferAsync("colocate_async", None, 1, "drop", None))
-    with pytest.raises(HostError, match="has no _stale_terminal_keys, by which"):
+    with pytest.raises(HostError, match="has no _stale_terminal_keys, which .coevo needs"):
         contract.check_telling(ReplayBuffer("sync", None, None, "drop", None))
 
 
@@ -198,7 +198,7 @@ def test_rows_without_a_field_that_is_compared(monkeypatch: pytest.MonkeyPatch, 
     rows = distilled_rows()
     del rows[name]
     monkeypatch.setattr(contract, "tq", Rows(**rows))
-    with pytest.raises(HostError, match=f"VeRL's rows have no {name}, by which"):
+    with pytest.raises(HostError, match=f"VeRL's rows have no {name}, which .coevo needs"):
         check_distilled(["a", "b"], "train")
 
 
