@@ -282,9 +282,8 @@ class Coevolution:
         self._reply_signs.look_no_more()
         run = digest_of(saved.run)
         self._open_ledger(continues=run, since=saved.ledger, under_way=saved.under_way)
-        self.context.ledger.carry_over(
-            spent_before(self.context, saved.reflection, run, ledgers, where)
-        )
+        spent = spent_before(self.context, saved.reflection, run, ledgers, where)
+        self.context.ledger.carry_over(spent)
         self._under_way = True
         for name, text in saved.plugins.items():
             try:
