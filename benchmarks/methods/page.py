@@ -197,20 +197,7 @@ def blocks(stores: Mapping[str, Store]) -> dict[str, Callable[[], str]]:
             names,
             {**start, **BY_KIND, "without the instruction": share("without instruction"), **COSTS},
         ),
-        "readme-controls": lambda: table(
-            few,
-            ("grpo", "random-hints", "random-teacher", "frozen", "frozen-first", "stream"),
-            names,
-            {
-                **start,
-                "hard": accuracy("hard"),
-                "hard, under its templates": share("under templates"),
-                "medium": accuracy("medium"),
-                "easy": accuracy("easy"),
-                "calls": number("calls"),
-            },
-        ),
-        "readme-inspo": lambda: table(
+        "inspo-controls": lambda: table(
             few,
             ("static", "inspo", "inspo-paraphrase", "inspo-before", "frozen-instruction"),
             names,

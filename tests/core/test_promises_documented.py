@@ -30,8 +30,9 @@ def test_every_fault_and_every_promise_has_a_test() -> None:
     assert [promise for promise, test in found if not TEST.search(test)] == []
 
 
-def test_the_promises_are_the_readmes() -> None:
-    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", (ROOT / "README.md").read_text("utf-8"))
+def test_the_promises_are_those_of_the_first_pages() -> None:
+    first = "\n".join((ROOT / name).read_text("utf-8") for name in ("README.md", "docs/index.md"))
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", first)
     readme = " ".join(text.replace("**", "").split())
     promised = [promise for promise, _ in rows(FAULTS.split("## Promises")[1])][1:]
     assert len(promised) > 20

@@ -1,4 +1,4 @@
-"""The README's first screen, and that its numbers are those of the records."""
+"""The README's order and length, and that its numbers are those of the records."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import re
 from helpers.documented import ROOT
 
 README = (ROOT / "README.md").read_text("utf-8")
-SCREEN = README.split("**More of TRL:**")[0]
 DEMO = (ROOT / "docs" / "demo.md").read_text("utf-8").split("## How long it takes")[1]
 RECORDS = ROOT / "benchmarks" / "results" / "methods_transformer.jsonl"
 
@@ -20,31 +19,37 @@ def seconds(arm: str, of: str) -> tuple[int, int]:
     return round(min(taken)), round(max(taken))
 
 
-def test_what_it_is_and_for_whom_stands_before_any_command() -> None:
-    before = SCREEN.split("```")[0]
-    for part in (
-        "a plugin for\nyour existing trainer",
-        "For people who",
-        "**P2O**",
-        "**stream**",
-        "**INSPO**",
-    ):
+def test_what_it_is_stands_before_any_command_with_a_picture() -> None:
+    before = README.split("```")[0]
+    for part in ("a plugin for\nTRL, VeRL and OpenRLHF", "every rollout fails", "trains the skill"):
         assert part in before, part
-    assert len(re.findall(r"^!\[", before, re.MULTILINE)) == 1
+    assert len(re.findall(r"^!\[.{40,}\]", before, re.MULTILINE)) == 1
 
 
-def test_the_first_screen_has_one_callback_and_two_commands() -> None:
-    assert len(SCREEN.splitlines()) <= 45
-    assert len(re.findall(r"^```python$", SCREEN, re.MULTILINE)) == 1
-    assert re.findall(r"^```bash\n(.*?)\n```$", SCREEN, re.MULTILINE | re.DOTALL) == [
-        "python dev.py demo",
-        "python dev.py test",
+def test_it_is_short_and_in_the_order_in_which_one_asks() -> None:
+    read = re.sub(r"```.*?```|<!--.*?-->|\]\([^)]*\)", " ", README, flags=re.DOTALL)
+    assert len(re.findall(r"\w[\w'.-]*", read)) <= 700
+    assert re.findall(r"^## (.*)$", README, re.MULTILINE) == [
+        "Install",
+        "Use",
+        "What you see",
+        "What it costs",
+        "Status",
+        "When not to use it",
+        "Methods",
+        "Try it",
     ]
+
+
+def test_there_is_one_callback_and_the_two_commands_are_last() -> None:
+    assert len(re.findall(r"^```python$", README, re.MULTILINE)) == 1
+    commands = re.findall(r"^```bash\n(.*?)\n```$", README, re.MULTILINE | re.DOTALL)
+    assert commands[-2:] == ["python dev.py demo", "python dev.py test"]
 
 
 def test_the_demos_time_is_that_of_the_recorded_runs() -> None:
     grpo, stream = seconds("grpo", "cpu_seconds"), seconds("stream", "cpu_seconds")
-    told = " ".join(SCREEN.split())
+    told = " ".join(README.split())
     assert f"of {min(*grpo, *stream)} to {max(*grpo, *stream)} [seconds of CPU time]" in told
     text = " ".join(DEMO.split())
     assert f"took {grpo[0]} to {grpo[1]} seconds of CPU time" in text
