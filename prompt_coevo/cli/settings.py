@@ -8,6 +8,7 @@ from pathlib import Path
 
 import typer
 
+from prompt_coevo.redact import redact, secrets_in
 from prompt_coevo.settings.presets import preset_names, preset_text
 
 presets = typer.Typer(help="Named sets of settings.", no_args_is_help=True)
@@ -36,7 +37,8 @@ def show(
     given = {"preset": preset, "config_file": config_file}
     settings = Settings(**{name: value for name, value in given.items() if value is not None})
     values = settings.resolved(exclude={"reflection": {"function"}})
-    typer.echo(json.dumps(values, indent=2))
+    secrets = secrets_in(settings.reflection.api_base or "")
+    typer.echo(redact(json.dumps(values, indent=2), *secrets))
     if questions is not None:
         workload = Workload(questions, group_size)
         lines = forecast(settings, methods_of(settings), workload, price=None)

@@ -29,6 +29,17 @@ def test_presets_are_listed_and_shown() -> None:
     assert "beam_width = 16" in run("presets", "show", "p2o").stdout
 
 
+def test_settings_are_shown_without_the_password_of_an_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PROMPT_COEVO_REFLECTION__MODEL", "openai/teacher")
+    address = "https://me:hunter-2x9@models.example/v1?api_key=abc-991&region=eu"
+    monkeypatch.setenv("PROMPT_COEVO_REFLECTION__API_BASE", address)
+    shown = json.loads(run("settings").stdout)["reflection"]["api_base"]
+    assert shown.startswith("https://models.example/v1")
+    assert not any(secret in shown for secret in ("hunter", "abc-991"))
+
+
 def test_settings_are_resolved_and_estimated() -> None:
     shown = run("settings", "--preset", "demo-p2o", "--questions", "512", "--group-size", "6")
     assert shown.returncode == 0
