@@ -1,4 +1,4 @@
-"""Judge whether templates helped, did harm, or neither can be told, and give the numbers behind it."""
+"""Judge from the numbers whether templates helped or did harm, or that this cannot be told."""
 
 from __future__ import annotations
 

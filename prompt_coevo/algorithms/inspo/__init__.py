@@ -14,9 +14,7 @@ def _estimate(section: InspoSettings, workload: Workload) -> Cost:
     if evolutions is None:  # assume as many as the longest run has
         evolutions = len(range(section.evolve_every, section.evolve_until, section.evolve_every))
     tried = section.rounds * section.candidates_per_call + section.parents
-    if (
-        section.reflection == "overlapped"
-    ):  # weights change between rounds, so the parent runs again
+    if section.reflection == "overlapped":  # new weights every round: the parent runs again
         tried = section.rounds * (section.candidates_per_call + 1)
     rollouts = evolutions * tried * section.verify_size if section.verify == "blocking" else 0
     if section.evolution != "online":

@@ -283,9 +283,7 @@ class Inspo:
         if self._settings.evolution == "off":
             return Summary(f"{size} instructions; inspo.evolution is off")
         if not evolutions and self._settings.evolution != "online":
-            text = (
-                "no instruction ever evolved, because the search stopped before the first evolution"
-            )
+            text = "no instruction ever evolved, because the search stopped before the first one"
             return Summary(text, for_nothing=True)
         if not evolutions:
             text = (

@@ -1,4 +1,4 @@
-"""Decide when evolutions happen: within one step, or over several while reflection runs in background."""
+"""Decide when evolutions happen: within one step, or over several while reflection runs behind training."""
 
 from __future__ import annotations
 

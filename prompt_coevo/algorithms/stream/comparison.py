@@ -32,7 +32,8 @@ class Comparison:
     A group is a hard question with those like it. Whole groups are drawn, because what is learned on a
     question also helps those like it. Some of the other groups' questions, drawn one by one, are never
     shown to the reflection model (`unshown`): a template that only holds the answers its proposer saw does
-    not help these. The draws depend on the seed and the question alone."""
+    not help these. The draws depend on the seed and the question alone.
+    """
 
     def __init__(self, context: Context, ids: Sequence[str], evidence: Evidence) -> None:
         self._context, self._ids, self._evidence = context, ids, evidence

@@ -71,7 +71,7 @@ class Evidence:
         self._anywhere_updated = 0
         self._shown: dict[int, tuple[int, ...]] = {}
         self._written_for: dict[int, set[int]] = {}
-        # Called for every rollout of a template on trial, always with the same arguments.
+        # Cached: every rollout of a template on trial calls it with the same argument.
         self.around = lru_cache(_AROUND)(self._around)
         """Return the questions like some of the given ones, without these, the most alike first."""
 

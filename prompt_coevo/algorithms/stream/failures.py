@@ -1,4 +1,4 @@
-"""The rollouts that training has just seen fail, for reflection, which so costs no rollouts of its own."""
+"""Keep rollouts that just failed in training for reflection, which needs no rollouts of its own."""
 
 from __future__ import annotations
 

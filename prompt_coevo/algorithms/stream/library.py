@@ -29,7 +29,8 @@ class Template:
 
     `shown` are the numbers of the questions that its proposer saw fail, `since` is the epoch of its
     arrival. On trial, it counts its rollouts on hard questions like these: all of them, and those on
-    questions that the proposer did not see."""
+    questions that the proposer did not see.
+    """
 
     candidate: Candidate
     slot: int
@@ -61,7 +62,8 @@ class Library:
     """Templates by id and by slot. Slot 0 is the empty template, which is always in use.
 
     At most `size` others are in use. Slots of dropped templates are reused. Up to 1 024 dropped templates
-    are remembered, so that they are not tried again on questions like those they failed on."""
+    are remembered, so that they are not tried again on questions like those they failed on.
+    """
 
     def __init__(self, size: int) -> None:
         self._size = size

@@ -22,7 +22,8 @@ def draw_members(
     """Draw a template for each of `size` members; None means no template.
 
     The first `bare` members get none. The next `trying` draw from all `templates`, the rest only from those
-    in use, which come first in the list. `belief` has one entry for each of `templates`."""
+    in use, which come first in the list. `belief` has one entry for each of `templates`.
+    """
     in_use = sum(template.state == "in use" for template in templates)
     bare = min(bare, size)
     trying = min(trying, size - bare)

@@ -12,7 +12,8 @@ class Outage:
     """Count consecutive lost batches of calls. A batch is lost if all its calls failed and cost nothing.
 
     After the first one the next batch waits one update, then two, four, ...; after eight there is none
-    until the next epoch."""
+    until the next epoch.
+    """
 
     def __init__(self) -> None:
         self._lost = self._again_at = 0

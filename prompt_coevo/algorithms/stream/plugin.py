@@ -74,9 +74,7 @@ class Stream:
 
     @hookimpl
     def coevo_train_begin(self, policy: Policy) -> None:
-        if (
-            self._ids and self._saved is None
-        ):  # the trainer trains a second time: keep what is known
+        if self._ids and self._saved is None:  # a second training: keep what is known
             self._saved = {**self.coevo_state(), "compared": None}
         self._ahead = Ahead(self._settings, self._context.workload)
         self._evidence = self._questions.begin(policy, (self._saved or {}).get("compared"))
