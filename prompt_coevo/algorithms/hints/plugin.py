@@ -132,7 +132,3 @@ def beginning(
     while count and count_tokens(solution[: ends[count - 1]]) > max_tokens:
         count -= max(1, count // 8)
     return solution[: ends[count - 1]].strip() if count else ""
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.casefold().split()).removesuffix(".")

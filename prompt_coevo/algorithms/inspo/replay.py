@@ -63,8 +63,9 @@ class ReplayBuffer:
         kept = [question_id for question_id in self._questions if question_id in known]
         failures = [failure for failure in self._failures if failure.question_id in known]
         if len(kept) < len(self._questions) or len(failures) < len(self._failures):
-            state = {"questions": kept, "failing_step": self._failing_step, "failures": failures}
-            self.load({**state, "failures": [astuple(failure) for failure in failures]})
+            rows = [astuple(failure) for failure in failures]
+            state = {"questions": kept, "failing_step": self._failing_step, "failures": rows}
+            self.load(state)
 
     def failures(self, count: int, rng: np.random.Generator) -> list[Experience]:
         """Draw up to `count` failures of the newest step that had any.
