@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 
 from prompt_coevo.proposals import LanguageModel, Reply
 from prompt_coevo.testing.checks import AT_ONCE, at_once, same
@@ -104,7 +104,15 @@ class LanguageModelLaws:
     def test_threads_do_not_mix(self) -> None:
         """Several threads may ask at the same time, and each gets its own replies."""
         asked = [[f"{number}.{place}" for place in range(6)] for number in range(AT_ONCE)]
-        with self.model(lambda prompt: f"to {prompt}") as model:
+        together = threading.Barrier(2)
+
+        def answer(prompt: str) -> str:
+            # Answered only once another thread asks too. A model that asks one at a time breaks the barrier.
+            with suppress(threading.BrokenBarrierError):
+                together.wait(_PATIENCE_S)
+            return f"to {prompt}"
+
+        with self.model(answer) as model:
             found = at_once(lambda number: _texts(model, asked[number]))
         expected = [[f"to {one}" for one in prompts] for prompts in asked]
         same(found, expected, "a thread got replies of others")
