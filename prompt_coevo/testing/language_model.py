@@ -107,7 +107,7 @@ class LanguageModelLaws:
         together = threading.Barrier(2)
 
         def answer(prompt: str) -> str:
-            # Answered only once another thread asks too. A model that asks one at a time breaks the barrier.
+            # Wait until another thread asks too. A model that asks one at a time breaks the barrier.
             with suppress(threading.BrokenBarrierError):
                 together.wait(_PATIENCE_S)
             return f"to {prompt}"
