@@ -83,7 +83,7 @@ SLOW = (
     "tests/trl/test_lost_ranks.py",
     "tests/trl/test_scripts.py",
     "tests/verl/test_asynchronous.py",
-    "tests/verl/test_living.py",
+    "tests/verl/test_liveness.py",
     "tests/verl/test_p2o.py",
     "tests/verl/test_scripts.py",
     "tests/verl/test_search.py",

@@ -19,7 +19,6 @@ from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 from prompt_coevo.adapters.verl import (
     asynchronous,
     contract,
-    harvest,
     launch,
     policy,
     ratio,
@@ -28,6 +27,7 @@ from prompt_coevo.adapters.verl import (
 from prompt_coevo.adapters.verl.contract import LEANT_ON, check_distilled
 from prompt_coevo.adapters.verl.distill import ERROR, TRAINED, fingerprint
 from prompt_coevo.adapters.verl.ratio import Ratio
+from prompt_coevo.adapters.verl.rollouts import unpunished
 from prompt_coevo.adapters.verl.trainer import CoevoTrainer
 from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment, Candidate, Rollout
@@ -275,7 +275,7 @@ def test_all_rows_of_a_rollout_that_is_not_punished_are_found() -> None:
     rewards = [0.5, 1.0, 0.0, math.nan]
     rollouts = [Rollout(one, "", reward) for one, reward in zip(plans, rewards, strict=True)]
     keys = ["u_0_0", "u_0_1", "u_1_0", "u_2_0", "v_0_0"]
-    assert harvest.unpunished(keys, rollouts, planned) == ["u_0_0", "u_0_1", "v_0_0"]
+    assert unpunished(keys, rollouts, planned) == ["u_0_0", "u_0_1", "v_0_0"]
 
 
 def test_advantages_before_old_log_probs_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:

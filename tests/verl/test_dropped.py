@@ -11,7 +11,7 @@ from tensordict import NonTensorStack, TensorDict
 from transfer_queue.storage.managers.simple_storage_manager import AsyncSimpleStorageManager
 from verl.trainer.ppo.v1.replay_buffer import ReplayBufferAsync
 
-from prompt_coevo.adapters.verl import asynchronous, generation, harvest, policy, trainer
+from prompt_coevo.adapters.verl import asynchronous, generation, policy, rollouts, trainer
 from prompt_coevo.adapters.verl.asynchronous import CoevoColocateAsync
 
 
@@ -119,7 +119,7 @@ def test_only_what_was_planned_is_taken_up_from_a_checkpoint(
     monkeypatch: pytest.MonkeyPatch, has_state: bool
 ) -> None:
     store = Store()
-    for module in (asynchronous, harvest, policy):
+    for module in (asynchronous, rollouts, policy):
         monkeypatch.setattr(module, "tq", store)
     monkeypatch.setattr(trainer.Coevolving, "_load_checkpoint", lambda _: None)
     monkeypatch.setattr(asynchronous, "_read_plans", lambda _: {"planned": [], "gone": []})

@@ -10,7 +10,7 @@ import pytest
 from transfer_queue import KVBatchMeta
 
 from prompt_coevo.adapters.common.policy import RolloutsFailed
-from prompt_coevo.adapters.verl import harvest, policy
+from prompt_coevo.adapters.verl import policy, rollouts
 from prompt_coevo.settings.success import SuccessSettings
 from prompt_coevo.types import Assignment, PolicyVersion, RolloutRequest, Sampling
 
@@ -110,7 +110,7 @@ def test_rollouts_of_others_in_the_same_partition_are_left_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     partition = Partition(mine="finished", failed="failure", late="running", other="finished")
-    for module in (harvest, policy):
+    for module in (rollouts, policy):
         monkeypatch.setattr(module, "tq", partition)
     monkeypatch.setattr(
         partition, "KVBatchMeta", lambda **fields: SimpleNamespace(**fields), raising=False
@@ -136,4 +136,4 @@ def test_rollouts_of_others_in_the_same_partition_are_left_alone(
     ],
 )
 def test_which_reward_decides(name: str | None, extra: Any, found: float) -> None:
-    assert harvest.Success(SuccessSettings(reward=name)).of(0.25, extra) == found
+    assert rollouts.Success(SuccessSettings(reward=name)).of(0.25, extra) == found

@@ -20,7 +20,7 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError
 
 from helpers.verl_run import VerlRun, run_verl
 from helpers.verl_world import P2O, events, reflection, teach
-from prompt_coevo.adapters.verl import living, policy
+from prompt_coevo.adapters.verl import liveness, policy
 from prompt_coevo.adapters.verl.liveness import Liveness, samplers
 from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment, PolicyVersion
@@ -89,7 +89,7 @@ def test_one_that_died_is_told_by_one_sentence(two: list[Any], which: int) -> No
 def test_a_busy_one_lives_and_none_at_all_is_no_error(
     two: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(living, "_ANSWER_S", 0.1)
+    monkeypatch.setattr(liveness, "_ANSWER_S", 0.1)
     path = tmp_path / "go on"
     busy = two[0].wait.remote(str(path))
     asked = Liveness(lambda: two)

@@ -19,7 +19,7 @@ from prompt_coevo.errors import HostError
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(str(Path(standins.openrlhf.__file__).parent))
 
-    from prompt_coevo.adapters.openrlhf import drift, generation, ratio, trainer
+    from prompt_coevo.adapters.openrlhf import contract, generation, ratio, trainer
 
 TRAINER = "openrlhf.trainer"
 MUTANTS = [
@@ -58,7 +58,7 @@ MUTANTS = [
 
 
 def test_this_openrlhf_has_all_names() -> None:
-    drift.check_names()
+    contract.check_names()
 
 
 @pytest.mark.parametrize("mutant", MUTANTS)
@@ -76,16 +76,16 @@ def test_a_renamed_name_stops_the_run(mutant: str, monkeypatch: pytest.MonkeyPat
         if last in vars(one):
             monkeypatch.delattr(one, last)
     with pytest.raises(HostError) as raised:
-        drift.check_names()
+        contract.check_names()
     message = str(raised.value)
     assert message.startswith(f"this OpenRLHF has no {module}.{first}")
     assert message.endswith("which prompt_coevo is built on; install openrlhf==0.11.2")
 
 
 def test_a_renamed_module_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drift, "_NAMES", {"openrlhf.trainer.gone": ("Trainer",)})
+    monkeypatch.setattr(contract, "_NAMES", {"openrlhf.trainer.gone": ("Trainer",)})
     with pytest.raises(HostError, match=r"^this OpenRLHF has no openrlhf.trainer.gone, which"):
-        drift.check_names()
+        contract.check_names()
 
 
 class Host:
@@ -138,7 +138,7 @@ def test_a_part_that_is_not_ours_stops_the_run(
 
 def test_a_loader_with_another_dataset_stops_the_run() -> None:
     with pytest.raises(HostError, match="is a list and not our CoevoPromptDataset"):
-        drift.check_part(SimpleNamespace(dataset=[]), "dataset", generation.CoevoPromptDataset)
+        contract.check_part(SimpleNamespace(dataset=[]), "dataset", generation.CoevoPromptDataset)
 
 
 @pytest.mark.parametrize("missing", ["prompt", "observation_tokens", "action_ranges"])
@@ -146,7 +146,7 @@ def test_a_response_without_what_is_read_of_it_stops_the_run(missing: str) -> No
     response = {name: [] for name in ("prompt", "observation_tokens", "action_ranges")}
     del response[missing]
     with pytest.raises(HostError, match=f"a response of OpenRLHF has no '{missing}', which"):
-        drift.check_keys(response, "prompt", "observation_tokens", "action_ranges")
+        contract.check_keys(response, "prompt", "observation_tokens", "action_ranges")
 
 
 def test_a_distilled_sequence_begins_with_the_question() -> None:
