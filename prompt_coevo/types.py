@@ -249,7 +249,7 @@ class Rollout:
 
     @property
     def fit(self) -> bool:
-        """Whether it may be judged by: no tool outage, no aborted sampler, a finite reward."""
+        """True if the rollout tells how well its prompt works: status `ok` and a finite reward."""
         return self.status == "ok" and math.isfinite(self.reward)
 
 

@@ -54,7 +54,7 @@ def sampled_alike(
 
 
 def aborted(assignment: Assignment, version: PolicyVersion) -> Rollout:
-    """Build a rollout that never came back: nobody is judged by it."""
+    """Build the rollout for a request that failed. Methods ignore it, because its status is `aborted`."""
     return Rollout(assignment, "", math.nan, "aborted", version)
 
 

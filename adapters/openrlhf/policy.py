@@ -94,6 +94,7 @@ class OpenRLHFPolicy(AdapterPolicy):
         if self._reported is not None:
             reward = self._reported.read({"reward": given, "scores": scores, **extra})
         else:
+            # `reward` is what OpenRLHF trains on; it filters groups by `scores` where an executor has them.
             reward = _number(given if scores is None else scores)
         failed = float(extra.get(TOOL_ERROR, 0.0)) > 0
         return Rollout.scored(

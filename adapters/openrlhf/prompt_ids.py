@@ -21,7 +21,7 @@ class PromptIds:
             self._ids |= zip(new, encode_all(self._tokenizer, new), strict=True)
 
     def of(self, text: str) -> list[int]:
-        """Return the ids of one text, the same list each time."""
+        """Return the ids of one text. All callers get the same list and must not change it."""
         if text not in self._ids:
             self.ahead([text])
         return self._ids[text]

@@ -37,7 +37,7 @@ class CoevoVLLMLock(class_of(asynchronous.VLLMLock)):  # type: ignore[misc]
 
 
 class Weights:
-    """The weights of the synchronous trainer, which broadcasts only between two generations."""
+    """The weights of the synchronous trainer. They cannot change during a generation, so nothing locks."""
 
     def __init__(self, engine: Coevolution) -> None:
         self._engine = engine

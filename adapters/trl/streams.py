@@ -53,18 +53,18 @@ def index_stream(
     questions = index_columns(rows, settings, read_chat=read_chat, streamed=True)
     if same:
         logger.info(
-            "the training dataset is a stream: %d questions of its first %d rows are known, and the "
-            "longest prompts, a shared system message and the dataset's identity for a resumed run are "
-            "taken from these; others are learned when training meets them",
+            "the training dataset is a stream: found %d questions in its first %d rows; the longest "
+            "prompts, the shared system message and the dataset's identity (for a resumed run) come from "
+            "these, and other questions are learned when training meets them",
             len(questions),
             len(rows),
         )
     else:
         questions.identity = Dataset(0, "a stream that begins otherwise each time")
         logger.warning(
-            "the training dataset is a stream that starts with another row when it is read again: up to %d "
-            "rows that were read for a first look may be missing in training, and a resumed run cannot "
-            "tell whether it has the same dataset",
+            "the training dataset is a stream that starts with another row when it is read again: training "
+            "may miss up to %d rows that were read in advance, and a resumed run cannot check that it has "
+            "the same dataset",
             LOOKED_AT + 2,  # `check_trainer` reads the first row, and `_looked_at` once more
         )
     return questions

@@ -164,12 +164,19 @@ class Coevolving(PPOTrainer):
             self._engine.end(self._policy)
 
     def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        """Compute old log-probs under the trained prompts, and correct those that a sampler gave.
+
+        With `distill_forward`, distilled rows get another forward pass, under the prompts they were sampled
+        with.
+        """
         old_log_prob = super()._compute_old_log_prob
         batch = old_log_prob(batch, metrics)
         distilled, under_template = self._distilled(batch), None
         if distilled and self._settings.distill_forward:
 
             def compute(rows: KVBatchMeta) -> KVBatchMeta:
+                # Other rows of other lengths, so they are balanced anew; their metrics would overwrite
+                # those of the batch.
                 with swapped(self, "_get_required_batch_multiple", self._forward_multiple):
                     rows = self._balance_batch(rows, {})
                 old_log_prob(rows, {})

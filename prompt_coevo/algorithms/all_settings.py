@@ -89,17 +89,17 @@ class Settings(BaseSettings):
     gates: GateSettings = GateSettings()
     preflight: PreflightSettings = PreflightSettings()
     resume: Literal["strict", "force"] = "strict"
-    """Whether a checkpoint of another run (seed, dataset, method or its settings) is refused, or gone on
-    with, as what the settings say now."""
+    """What to do with a checkpoint of a different run (another seed, dataset, method or method settings):
+    `strict` refuses it, `force` continues with the current settings."""
     early_signs: Literal["warn", "stop"] = "warn"
-    """What becomes of a run whose first rounds show that nothing can be learned: `warn` says so once and
-    trains on, `stop` ends it with that sentence, before anything more is paid for."""
+    """What to do if the first rounds show that nothing can be learned: `warn` logs it once and trains on,
+    `stop` ends the run with that sentence, before more is spent."""
     sinks: tuple[str, ...] = ("journal",)
-    """Who writes down what happens, by name: the built-in `journal`, sinks of installed packages, or
+    """Sinks that record the run's events, by name: the built-in `journal`, sinks of installed packages, or
     `module:attribute` of a factory."""
     trackers: Literal["texts", "off"] = "texts"
-    """Whether lineage and what is in use go to the host's experiment trackers as texts and tables, at
-    changes."""
+    """`texts` sends the candidates' lineage, and those in use, to the trainer's experiment trackers, as
+    texts and tables at every change."""
     plugins: dict[str, dict[str, Any]] = Field(default={}, repr=False)
     """Settings of installed methods and plugins, by name; each checks its own."""
     # The built-in methods, under the names that `registry` knows them by.
@@ -307,7 +307,7 @@ class Settings(BaseSettings):
 
 
 def method_choices() -> dict[str, list[str]]:
-    """What an adapter's one flag may say, and the algorithms that it stands for."""
+    """Return the values of an adapter's method flag, each with the algorithms that it stands for."""
     alone = {name: [name] for name in registry.names("methods")}
     return {**alone, **{name: list(names) for name, names in registry.METHOD_SETS.items()}}
 

@@ -156,8 +156,8 @@ def some_questions(policy: Policy) -> list[Question]:
 def shared_text(questions: Sequence[Question], ngram: int) -> str:
     """Return the text that many questions share, in normal form, one item per line.
 
-    Items are runs of at least `ngram` words, and ground truths, that occur in at least three of the
-    questions and one in twenty: answer formats, preambles, labels to choose from. They reveal nothing about
+    Items are runs of at least `ngram` words, and ground truths, that occur in at least 5 % of the questions
+    and in no fewer than three: answer formats, preambles, labels to choose from. They reveal nothing about
     a single question, so a candidate may contain them.
     """
     least = max(_FEWEST, _SHARE * len(questions))

@@ -1,5 +1,7 @@
-"""One run of the demo and its settings. Needs no torch, so that a process that only starts runs stays
-light."""
+"""One run of the demo and its settings.
+
+Does not import torch, because the process that launches the runs does not need it.
+"""
 
 from __future__ import annotations
 

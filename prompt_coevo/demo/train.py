@@ -57,7 +57,7 @@ def train(
 
 
 def _settings(job: Job, world: World, calls: Counter[str]) -> Settings:
-    """Build the job's settings. Calls of a function, and their words, are counted in `calls`."""
+    """Build the job's settings. `calls` counts the calls of a `reflection.function` and their words."""
     settings = settings_of(job.spec, world, job.seed, job.reflection)
     asked = settings.reflection.function
     if not callable(asked):

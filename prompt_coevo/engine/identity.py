@@ -91,11 +91,11 @@ class RunIdentity:
         return digest_of(self.meaning)
 
     def differences(self, saved: Mapping[str, Any]) -> list[str]:
-        """Describe where a saved `meaning` differs from this one."""
+        """Describe how the settings and the dataset of a saved `meaning` differ from those of this run."""
         return _differences(saved, self.meaning)
 
     def changes(self, saved: Mapping[str, Any]) -> list[str]:
-        """Describe where a saved `noted` differs from this one."""
+        """Describe how the settings and versions of a saved `noted` differ from those of this run."""
         return _differences(saved, self.noted)
 
 

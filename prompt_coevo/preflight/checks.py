@@ -21,7 +21,7 @@ _ROLLED_OUT = 4
 
 @dataclass(frozen=True)
 class Looking:
-    """The preflight checks. `model` is None if the run never asks one, `encode` without a tokenizer."""
+    """Runs the preflight checks. `model` and `encode` are None without reflection model or tokenizer."""
 
     settings: Settings
     methods: Mapping[str, Method]

@@ -99,6 +99,7 @@ class Ledger:
             accounts, latest = self._read()
             self.after_another_run = continues is None and latest not in (None, run)
             known = self._continued(accounts, run if continues is None else continues)
+            # Without a checkpoint, only a killed run is continued, and only one that the file names.
             if continues is None and known is not None and (known.ended or run not in accounts):
                 known = None
             self._account = known or _Account()

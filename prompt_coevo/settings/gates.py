@@ -1,4 +1,4 @@
-"""What a candidate must satisfy: the section `gates`."""
+"""Limits and checks for candidates: the section `gates`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from prompt_coevo.settings.section import Section
 
 
 class GateSettings(Section):
-    """What a candidate must satisfy before any rollout is spent on it."""
+    """Checks that a candidate must pass before any rollout is spent on it."""
 
     active: tuple[str, ...] = ("text",)
     """The gates, by name: the built-in `text`, those of installed packages, or `module:attribute` of a
@@ -21,11 +21,11 @@ class GateSettings(Section):
     required_tags: tuple[str, ...] = ()
     """Texts that every candidate must contain."""
     leak_ngram: int = Field(default=8, ge=2)
-    """A candidate must not share so many consecutive words with a question that its proposer saw or
-    that it is tried on, nor hold all of a shorter question of at least four words."""
+    """A candidate must not share this many consecutive words with a question that its proposer saw or that
+    it is tried on, nor contain the whole of a shorter question of at least four words."""
     leak_truth_chars: int = Field(default=12, ge=1)
-    """A ground truth of such a question, if it has so many letters and digits, must not stand in a
-    candidate, however it is written; a shorter one not together with words of its question."""
+    """A candidate must not contain the ground truth of such a question, however it is written, if that has
+    at least this many letters and digits; nor a shorter one together with words of its question."""
 
     def problems(self) -> Iterator[str]:
         yield from unknown("gates", self.active, "gates.active")

@@ -1,4 +1,4 @@
-"""A method: what one registration says about it."""
+"""The registration of a method, and the methods of a run."""
 
 from __future__ import annotations
 
@@ -25,12 +25,11 @@ Job: TypeAlias = Literal["instruction", "template"]
 
 @dataclass(frozen=True)
 class Workload:
-    """What the host trains on: `questions` an epoch, `group_size` rollouts of each.
+    """The size of a training run: `questions` per epoch, with `group_size` rollouts each.
 
-    `rows` are those of the dataset, where several may be one question; None: as many as questions.
-    `epochs` and `steps` say how long the whole run is, in passes over the questions (not always
-    whole ones) and weight updates; None is unknown. `updates_per_round` are the updates that one
-    generation round serves.
+    `rows` is the number of dataset rows if several rows may hold the same question; None means one row per
+    question. `epochs` (may be fractional) and `steps` (weight updates) are the length of the whole run,
+    None if unknown. `updates_per_round` is the number of weight updates per generation round.
     """
 
     questions: int
@@ -42,21 +41,22 @@ class Workload:
 
     @property
     def rollouts(self) -> int:
-        """Training rollouts an epoch."""
+        """The number of training rollouts per epoch."""
         return (self.questions if self.rows is None else self.rows) * self.group_size
 
     @property
     def in_epochs(self) -> str:
-        """The length of a run whose `epochs` are known, in words."""
+        """The length of the run in words. `epochs` must be known."""
         return "one epoch" if self.epochs == 1 else f"{self.epochs:.2g} epochs"
 
 
 @dataclass(frozen=True)
 class Cost:
-    """At most so many policy rollouts outside training and calls to the reflection model.
+    """An upper bound on policy rollouts outside training and on calls to the reflection model.
 
-    `when` says how often: "after an epoch", "in the whole run"; `note` ends the sentence. `likely` are the
-    calls to be expected `likely_when`, and `likely_from` says where that comes from; None is unknown.
+    `when` says how often they are spent: "after an epoch", "in the whole run"; `note` ends the sentence.
+    `likely` is the expected number of calls (None if unknown), `likely_when` says how often, `likely_from`
+    where the estimate comes from.
     """
 
     when: str
@@ -70,13 +70,13 @@ class Cost:
 
 @dataclass(frozen=True)
 class Foresight:
-    """What will become of a method in a run of a known length.
+    """A forecast of a method's work in a run of a known length.
 
-    `searches` counts what it does outside the steps of training (None: not known, or all the time).
-    `never` says why nothing can come of it, and what to set; it ends a sentence. `remarks` are sentences
-    that a user should read before. `shown` are the examples that a reflection call shows, at most, and
-    `listed` the candidates that were tried.
-    `unknown` is the length of the run that would decide on `never`, if the workload does not say it.
+    `searches` is the number of its searches (None: unknown, or it searches all the time). `never` says why
+    the method cannot find anything in this run and which setting helps; it ends a sentence. `remarks` are
+    sentences for the user to read before the run. `shown` and `listed` are the most examples and earlier
+    candidates that one reflection call shows. `unknown` names the length that would decide on `never`, if
+    the workload lacks it.
     """
 
     searches: int | None = None
@@ -89,15 +89,15 @@ class Foresight:
 
 @dataclass(frozen=True)
 class Method:
-    """An algorithm that `settings.algorithms` may name, built in or not.
+    """The registration of an algorithm, built in or third-party, that `settings.algorithms` can name.
 
-    `section` is its part of the settings, under its name if it is built in, else under `plugins.NAME`.
-    `plugin(context)` makes the object with its hooks; as `module:attribute` it is imported when the
-    method runs. `provides` are the parts of a plan that it gives; two methods of a run must not give the
-    same. `may_distill`: a prompt that is trained on may differ from the one rolled out. `columns` are those
-    of the dataset that it reads, by the setting that names each. `estimate` says what it costs, `foresee`
-    what will become of it; `refuses` why a run would not begin with these questions, in a sentence.
-    `interface` is the version of the interface that it was written for.
+    `section` is the class of its settings, found under its name if it is built in, else under
+    `plugins.NAME`. `plugin(context)` makes the object with its hooks; given as `module:attribute`, it is
+    imported only if the method runs. `provides` are the parts of a plan that it sets; no two methods of a
+    run may set the same part. `may_distill`: the trained prompt may differ from the one rolled out.
+    `columns` maps settings to the dataset columns they name. `estimate` returns the cost, `foresee` a
+    forecast, `refuses` a sentence on why the run cannot begin with these questions, or None. `interface` is
+    the version of the hook interface it was written for.
     """
 
     name: str
@@ -112,7 +112,7 @@ class Method:
     interface: int = INTERFACE
 
     def build(self, context: Context) -> object:
-        """The plugin of a run. Raises what its constructor raises, or PluginError."""
+        """Make the plugin for a run. Raises what its constructor raises, or PluginError."""
         factory = self.plugin
         if isinstance(factory, str):
             factory = registry.load("methods", factory, f"the plugin of the method {self.name}")
@@ -121,7 +121,7 @@ class Method:
 
 
 def load_method(name: str) -> Method:
-    """The method of a name. Raises SettingsError, or PluginError if what is found is no method."""
+    """Return the method of this name. Raises SettingsError if unknown, PluginError if unusable."""
     method = registry.load("methods", name, "algorithms")
     if not isinstance(method, Method):
         raise PluginError(
@@ -138,12 +138,12 @@ def load_method(name: str) -> Method:
 
 
 def methods_of(settings: Settings) -> dict[str, Method]:
-    """The methods that a run's settings name, in their order."""
+    """Return the methods that the settings name, in that order."""
     return {name: load_method(name) for name in settings.algorithms}
 
 
 def installed_methods() -> Iterator[Method]:
-    """The methods that others offer. Log those that cannot be used; choosing one raises the same."""
+    """Yield the usable third-party methods; log a warning for each of the others."""
     for name in registry.names("methods"):
         if not registry.is_built_in("methods", name):
             try:
@@ -153,7 +153,7 @@ def installed_methods() -> Iterator[Method]:
 
 
 def columns_read(settings: Settings) -> dict[str, str]:
-    """The dataset's columns that this run's methods read, each with the setting that names it."""
+    """Return the dataset columns that this run's methods read, each with the setting that names it."""
     read = dict.fromkeys(settings.row_columns, "row_columns")
     for method in methods_of(settings).values():
         for setting, column in method.columns(settings.section(method.section)).items():
@@ -162,6 +162,6 @@ def columns_read(settings: Settings) -> dict[str, str]:
 
 
 def may_distill(settings: Settings) -> bool:
-    """Whether a prompt that this run trains on may differ from the one rolled out."""
+    """Return True if this run may train on other prompts than it rolled out."""
     methods = methods_of(settings).values()
     return settings.context_distillation and any(method.may_distill for method in methods)

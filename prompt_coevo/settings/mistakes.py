@@ -1,4 +1,4 @@
-"""What is wrong with settings: everything at once, a sentence each, with the name that was meant."""
+"""Describe all mistakes in settings at once, one sentence each, with the name that was probably meant."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ALIASES: Final[Mapping[str, str]] = {
     "model": "reflection.model",
     "teacher": "reflection.model",
 }
-"""What people call a setting."""
+"""Settings by other names that people use for them."""
 # A value that is taken out may bare another wrong one, as in a list; then that is the end.
 _ROUNDS: Final = 4
 
@@ -68,7 +68,7 @@ def mistakes_of(
 
 
 def describe(error: ValidationError, model: type[BaseModel], values: Mapping[str, Any]) -> str:
-    """What one failed validation of `values` says, one sentence each."""
+    """Describe the errors of one failed validation of `values`, one sentence each."""
     found = _by_setting(error, values)
     return "; ".join(_sentence(path, problems, model, "")[0] for path, problems in found.items())
 
@@ -108,7 +108,7 @@ def did_you_mean(near: Sequence[str], known: Iterable[str] = ()) -> str:
 def _by_setting(
     error: ValidationError, values: Mapping[str, Any]
 ) -> dict[Path, list[ErrorDetails]]:
-    """What pydantic says, by setting: one value may be refused by several members of a union."""
+    """Group pydantic's errors by setting: several members of a union may refuse the same value."""
     found: dict[Path, list[ErrorDetails]] = {}
     for problem in error.errors(include_url=False, include_context=False):
         location = tuple(map(str, problem["loc"]))

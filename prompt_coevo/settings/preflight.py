@@ -1,4 +1,4 @@
-"""What is looked at before training begins: the section `preflight`."""
+"""Checks before training begins: the section `preflight`."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from prompt_coevo.settings.section import Section
 
 
 class PreflightSettings(Section):
-    """What is looked at before training begins."""
+    """Checks before training begins."""
 
     reflection: Literal["refuse", "warn", "off"] = "refuse"
-    """What becomes of a run whose reflection model does not answer one short call before the first step:
-    `refuse` ends it, `warn` trains all the same, `off` does not ask. `false` is `off`."""
+    """Ask the reflection model one short question before the first step. Without an answer, `refuse` ends
+    the run and `warn` trains anyway. `off` (or `false`) does not ask."""
     dry_run: bool = False
-    """Print what was found before training, with one scored group of rollouts, and end there: exit status
-    0, or 1 if there is a problem."""
+    """Run the checks and score one group of rollouts, print the findings, and exit without training:
+    status 0, or 1 if there is a problem."""
 
     @field_validator("reflection", mode="before")
     @classmethod
     def _reflection_as_a_switch(cls, value: Any) -> Any:
-        """YAML reads `off` as false."""
+        """Map booleans to names, because YAML reads `off` as false."""
         return {"true": "refuse", "false": "off"}.get(str(value).lower(), value)

@@ -1,4 +1,4 @@
-"""Who writes new candidates: the section `reflection`."""
+"""The language model that writes new candidates: the section `reflection`."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _OF_A_REMOTE_MODEL = {"api_base", "api_key", "timeout_s", "total_timeout_s"}
 
 
 def is_model_name(text: object) -> bool:
-    """Whether a text in the place of settings names a model, PROVIDER/NAME or self.
+    """Return True if a text given instead of settings is a model's name: PROVIDER/NAME, or self.
 
-    Another one may be a key, which must not be printed as a name.
+    A text that looks like a key is not one, because names are printed.
     """
     if not isinstance(text, str) or not _MODEL_NAME.fullmatch(text):
         return False
@@ -32,7 +32,7 @@ def is_model_name(text: object) -> bool:
 
 
 class ReflectionSettings(Section):
-    """Who writes new candidates."""
+    """The language model that writes new candidates."""
 
     model: str | None = None
     """`"self"` for the initial policy (P2O's self-reference), or any litellm model name (a teacher)."""
@@ -44,9 +44,9 @@ class ReflectionSettings(Section):
     api_base: str | None = None
     """Base URL of an OpenAI-compatible server, such as a local vLLM."""
     api_key: SecretStr | None = None
-    """Better left to the provider's own environment variable."""
+    """The provider's key; better set in the provider's own environment variable."""
     temperature: float | None = Field(default=1.0, ge=0.0, le=10.0)
-    """Sampling temperature of the reflection model; None for one that takes none but its own."""
+    """Sampling temperature of the reflection model; None for a model that accepts no other than its own."""
     max_tokens: int = Field(default=4096, ge=1)
     """Longest reply, in tokens; a reply that reaches it is rejected. With `model = "self"` 512 unless
     set."""
@@ -61,12 +61,12 @@ class ReflectionSettings(Section):
     meta_prompts: dict[str, Path] = Field(default={})
     """Files in place of the proposers' own meta-prompts, by the proposer's name."""
     max_calls: int | None = Field(default=None, ge=1)
-    """Budget of the run, over all its attempts: calls to the reflection model, retries and those that a
-    kill cut off included. When a budget is spent, evolution stops and training goes on."""
+    """Budget of the run, over all its attempts: calls to the reflection model, including retries and calls
+    cut off by a kill. When a budget is spent, evolution stops and training continues."""
     max_total_tokens: int | None = Field(default=None, ge=1)
-    """Budget of the run, counted likewise: tokens, of prompts and replies together."""
+    """Budget of the run, counted in the same way: tokens of prompts and replies together."""
     max_usd: float | None = Field(default=None, gt=0.0)
-    """Budget of the run, counted likewise: US dollars, by litellm's price list; refused for a model
+    """Budget of the run, counted in the same way: US dollars, by litellm's price list; refused for a model
     without a price."""
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:

@@ -23,7 +23,7 @@ from prompt_coevo.settings.reflection import is_model_name
 
 ENV_PREFIX: Final = "PROMPT_COEVO_"
 AGENT_SECTION: Final = "search_agent"
-"""What a preset or a settings file may say to the search agent, which has settings of its own."""
+"""The part of a preset or a settings file for the search agent, whose settings are separate."""
 SUFFIXES: Final = (".toml", ".yaml", ".yml")
 """Of a settings file."""
 # These are read elsewhere.
@@ -86,7 +86,7 @@ def _read_file(path: Any) -> dict[str, Any]:
 
 
 def read_yaml(text: str) -> Any:
-    """What a YAML text says. Raises ValueError with what is wrong with it, in one line."""
+    """Parse a YAML text. Raises ValueError with the mistake, in one line."""
     try:
         return yaml.safe_load(text)
     except Exception as error:  # a date without such a day, too deep: each its own kind

@@ -75,7 +75,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Adapter:
-    """The smoke of one adapter."""
+    """The smoke tests of one adapter: what they need, how to prepare each run and how to read it."""
 
     name: str
     title: str

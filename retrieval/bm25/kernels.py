@@ -105,7 +105,7 @@ def _add(
     weight: float,
     sums: Floats,
 ) -> None:
-    """Add some of a word's postings. One outside of the block goes into `sums[width]`."""
+    """Add a word's scores to the rows of a block. Those of other rows go to the spare `sums[width]`."""
     own_rows, own_scores = rows[first:end], scores[first:end]
     beyond, factor = np.uint32(width), np.float32(weight)
     for number in range(len(own_rows)):

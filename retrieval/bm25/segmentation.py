@@ -48,8 +48,11 @@ def lucene_words(text: str) -> list[str]:
 
 
 def _segments(text: str, ways: Sequence[Callable[[Sequence[str]], list[str]]]) -> Iterator[str]:
-    """Yield the words. `ways` splits a run of Chinese, Japanese and Korean, and one of Thai and its
-    neighbours."""
+    """Yield the words.
+
+    `ways` are two functions for scripts without spaces, which split a run of their segments into words: one
+    for Chinese, Japanese and Korean, one for Thai and its neighbours.
+    """
     if text.isascii() and text.isalnum():
         yield text  # the common case, on which a build spends most of its time
         return

@@ -28,8 +28,8 @@ _METRICS_TIMEOUT_S = 5.0
 class Load:
     """Measured results.
 
-    `latencies_s` is of answered requests and `queries` their number of queries; `errors` counts all other
-    answers by text. `server_cpu_s` is the CPU time that the server reports, or None if it reports none.
+    `latencies_s` and `queries` (the total number) are of the requests that succeeded; `errors` counts the
+    others by error text. `server_cpu_s` is the CPU time that the server reports, or None.
     """
 
     clients: int

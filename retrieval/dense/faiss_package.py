@@ -39,11 +39,12 @@ def load_faiss() -> Any:
 
 @contextmanager
 def batch_by_blas(faiss: Any) -> Iterator[None]:
-    """Compare a batch of queries by matrix multiplication, starting at a few queries.
+    """Let faiss use matrix multiplication for smaller batches of queries than it would by default.
 
-    Since 1.14, faiss multiplies only from 128 000 / dimension queries on, which suits tens of cores; with
-    few cores this costs many times as much. According to faiss' authors, the two break even at 800 numbers
-    per core (facebookresearch/faiss#5109). The variable is global to the process, so batches take turns.
+    Since 1.14, faiss needs 128 000 / dimension queries before it multiplies matrices. That suits machines
+    with tens of cores; with few cores, searches take many times as long. According to faiss' authors, the
+    two break even at 800 numbers per core (facebookresearch/faiss#5109). The threshold is global to the
+    process, so batches take turns.
     """
     with _threshold:
         before = faiss.cvar.distance_compute_blas_threshold

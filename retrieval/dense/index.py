@@ -59,12 +59,13 @@ def build_dense(
 ) -> dict[str, Any]:
     """Build the index of some rows in `folder`; return the details for `DenseIndex.open`.
 
-    A stopped build resumes. `faiss_file` is an index of these rows. It is adopted as it is with `index`
-    "auto", or with "Flat" if it is one; otherwise another type is made of its vectors. Only the passages to
-    compare are then embedded.
+    A stopped build resumes. `faiss_file` is an existing faiss index of these rows, so that they need not be
+    embedded again; only a few passages are, to check that the file belongs to them. It is used unchanged if
+    `index` is "auto", or if `index` is "Flat" and so is the file; otherwise a new index is built from its
+    vectors.
 
-    `progress` counts every row once with a `faiss_file`, else twice: embedded, and in the index. `devices`
-    are those that embed, in torch's notation, by default all GPUs that torch sees, or the CPU. Raises
+    `progress` counts every row twice, when it is embedded and when it is added to the index; with a
+    `faiss_file` once. `devices` embed, in torch's notation; by default all GPUs, else the CPU. Raises
     IndexFileError for an unknown type, a file that does not fit, a file without exact vectors where these
     are needed, and vectors that are not finite; EncoderError if the encoder cannot be loaded or returns
     such vectors; FaissConflictError and MissingExtraError for problems with the installed packages.

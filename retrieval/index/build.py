@@ -79,6 +79,7 @@ def _planned(folder: Path, request: Request, passages: int) -> Plan:
 def _build(
     source: Path, folder: Path, request: Request, stages: Stages, told: Callable[[Plan], None]
 ) -> Manifest:
+    """Build under the folder's lock. The manifest comes last: an index without one is unfinished."""
     draft = folder / layout.DRAFT
     facts = write_offsets(source, draft, stages("checking the corpus"))
     planned = _planned(folder, request, facts.passages)
@@ -117,9 +118,7 @@ def _refuse_taken(folder: Path, force: bool) -> None:
             )
         return
     if folder.exists() and (not folder.is_dir() or layout.strangers(folder)):
-        raise IndexFileError(
-            f"{folder} is there and is no index; choose a folder that is empty or new"
-        )
+        raise IndexFileError(f"{folder} exists but is not an index; choose an empty or new folder")
 
 
 def _make_room(folder: Path, request: Mapping[str, Any]) -> None:

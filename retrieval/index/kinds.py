@@ -85,7 +85,9 @@ def check(request: Request) -> None:
     tell_removed()
     parts = parts_of(request.kind)
     if request.shards < 1:
-        raise IndexFileError(f"an index has one shard or more, but not {request.shards}")
+        raise IndexFileError(
+            f"an index needs at least one shard, but {request.shards} were requested"
+        )
     for part, given, what in (
         (WORDS, request.analyzer is not None or bool(request.analyzer_options), "an analyzer has"),
         (VECTORS, request.faiss_file is not None, "a faiss file has"),

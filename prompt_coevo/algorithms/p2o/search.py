@@ -98,7 +98,7 @@ class Search:
             rollouts=self._evaluator.rollouts,
             waves=self._wave,
             proposals=self._proposals,
-            accepted=max(0, len(self._templates) - 1),
+            accepted=max(0, len(self._templates) - 1),  # the first one is the empty template
         )
 
     @property

@@ -56,7 +56,7 @@ class Comparison:
 
     @property
     def groups(self) -> int:
-        """Count the known groups of like hard questions."""
+        """Count the groups of similar hard questions found so far."""
         return len(self._compared)
 
     def enter(self, question: int) -> None:

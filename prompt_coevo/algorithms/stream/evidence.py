@@ -1,4 +1,4 @@
-"""Record the outcome of every template on every question, and infer from it how it will do on others."""
+"""Record how each template did on each question, and estimate how it will do on other questions."""
 
 from __future__ import annotations
 

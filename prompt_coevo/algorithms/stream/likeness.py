@@ -50,7 +50,7 @@ class Alike(NamedTuple):
 
 
 class Likeness(Protocol):
-    """Knows the questions by number: their positions in the policy's order."""
+    """Tells which questions are alike. A question's number is its position in the policy's order."""
 
     def near(self, number: int) -> Alike:
         """Return the question itself first, with weight 1, then those most like it."""

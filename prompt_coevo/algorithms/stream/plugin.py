@@ -236,6 +236,7 @@ class Stream:
     # Inside
 
     def _what_came(self) -> Summary:
+        """Summarize the run: how many templates came into use, or the likeliest reason why none did."""
         joined, dropped = self._totals["templates_joined"], self._totals["templates_dropped"]
         met_once = self._epoch + bool(self._groups_of_this_epoch) <= 1
         if joined:

@@ -32,7 +32,10 @@ class Numbered:
         """Late questions so far in this run."""
 
     def begin(self, policy: Policy, compared: int | None) -> Evidence:
-        """Number the policy's questions, compare the first `compared` (None: all), return new evidence."""
+        """Number the policy's questions and return empty evidence about them.
+
+        The first `compared` (None: all) are compared with each other, the others are late questions.
+        """
         self.ids, self.numbers = [], {}
         self.evidence = Evidence(0, Unlike())
         self._number(policy)

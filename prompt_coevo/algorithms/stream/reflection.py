@@ -42,7 +42,7 @@ class _Calls:
     asked: Asked
     shown: list[tuple[int, ...]]
     this_epoch: bool = True
-    """Whether they count against this epoch's limit."""
+    """True if they count against this epoch's limit."""
 
 
 class Reflection:

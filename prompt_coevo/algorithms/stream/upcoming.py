@@ -22,7 +22,7 @@ class Ahead:
     def __init__(self, settings: StreamSettings, workload: Workload | None) -> None:
         self._settings = settings
         self._room = workload is None or settings.bare_members < workload.group_size
-        """Whether a hard question's group has room for templates."""
+        """True if a hard question's group has room for templates."""
         self._steps = workload.steps if workload else None
         self._updates = max(workload.updates_per_round, _ROUNDING) if workload else 1.0
         self._met: set[int] = set()

@@ -46,7 +46,7 @@ def test_the_same_build_gives_the_same_index(corpus: Path, tmp_path: Path) -> No
     [
         (Request("sparse"), "kind 'sparse'; choose bm25, dense or hybrid, or write a retriever"),
         (Request("nowhere:KIND"), "kind 'nowhere:KIND'; choose bm25, dense or hybrid, or write"),
-        (Request(shards=0), "one shard or more, but not 0"),
+        (Request(shards=0), "needs at least one shard, but 0 were requested"),
         (Request(faiss_file=Path("x")), "has no effect on a bm25 index"),
         (Request(encoder="bge"), "encoder has no effect on a bm25 index; ask for dense or hybrid"),
         (Request(index="HNSW32,SQ8"), "index has no effect on a bm25 index"),
@@ -168,7 +168,7 @@ def test_other_peoples_files_are_left_alone(corpus: Path, tmp_path: Path, force:
     folder = tmp_path / "index"
     folder.mkdir()
     (folder / "thesis.txt").write_text("years of work")
-    with pytest.raises(IndexFileError, match=r"is there and is no index; choose a folder"):
+    with pytest.raises(IndexFileError, match=r"exists but is not an index; choose an empty"):
         build(corpus, folder, force=force)
     assert [path.name for path in folder.iterdir()] == ["thesis.txt"]
 
