@@ -6,18 +6,11 @@ Sources, strongest first: constructor arguments, environment variables (`PROMPT_
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar, cast
+from typing import Annotated, Any, Literal, TypeVar, cast
 
-from pydantic import (
-    BaseModel,
-    Field,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, Field, ValidationError, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
@@ -32,36 +25,23 @@ from prompt_coevo.settings.method import Method, installed_methods, load_method,
 from prompt_coevo.settings.mistakes import Source, mistakes_of
 from prompt_coevo.settings.placement import PlacementSettings
 from prompt_coevo.settings.preflight import PreflightSettings
-from prompt_coevo.settings.reflection import ReflectionSettings, is_model_name
-from prompt_coevo.settings.section import Contradictions, Section, refuse_switch, tell
-from prompt_coevo.settings.sources import (
-    ENV_PREFIX,
-    merged,
-    read_environment,
-    read_file,
-    read_preset,
-)
+from prompt_coevo.settings.reflection import ReflectionSettings
+from prompt_coevo.settings.section import Contradictions, Section, fields_of
+from prompt_coevo.settings.sources import ENV_PREFIX, merged, read_sources
 from prompt_coevo.settings.success import SuccessSettings
 
 S = TypeVar("S", bound=Section)
 M = TypeVar("M", bound=BaseModel)
 
 
-class Settings(BaseSettings):
+class Settings(Section, BaseSettings):
     """Everything a user can set. Raises SettingsError, in one sentence per problem.
 
     >>> Settings(stream={"tau": 0.1}, seed=3).stream.tau
     0.1
     """
 
-    model_config = SettingsConfigDict(
-        env_prefix=ENV_PREFIX,
-        env_nested_delimiter="__",
-        extra="forbid",
-        frozen=True,
-        use_attribute_docstrings=True,
-        allow_inf_nan=False,
-    )
+    model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, env_nested_delimiter="__")
 
     preset: str | None = None
     """A named set of values: `prompt-coevo presets list`."""
@@ -128,21 +108,8 @@ class Settings(BaseSettings):
 
     @classmethod
     def _sources(cls, arguments: Mapping[str, Any], found: list[str]) -> list[Source]:
-        """All values by where they stand, the strongest first; what cannot be read is in `found`."""
-        arguments = _without_defaults(arguments)
-        environment = read_environment(cls, found)
-        stronger = [arguments, environment]
-        path = _first("config_file", *stronger)
-        stronger.append(_read(read_file, path, found))
-        name = _first("preset", *stronger)
-        preset = _read(read_preset, name, found)
-        labels = ("", "the environment", f"the file {path}", f"the preset {name}")
-        return list(zip(labels, map(_with_sections, (*stronger, preset)), strict=True))
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _no_switch_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
-        return refuse_switch(cls, value, info)
+        """Return all values by where they stand, the strongest first; what cannot be read is in `found`."""
+        return read_sources(cls, arguments, found)
 
     @field_validator("algorithms", mode="before")
     @classmethod
@@ -184,23 +151,17 @@ class Settings(BaseSettings):
             values["plugins"] = {**values.get("plugins", {}), method.name: dumped}
         return values
 
-    @model_validator(mode="after")
-    def _no_problems(self, info: ValidationInfo) -> Self:
-        problems: list[str] = []
-        methods = self._methods(problems)
-        if not problems:  # with a method that nobody knows, nobody knows what has an effect
-            problems += [
-                *self._idle_sections(),
-                *self._unread_plugins(methods),
-                *self._of_methods(methods),
-            ]
-        problems += [
-            *self._of_distillation(),
-            *self._of_reflection(methods),
-            *registry.unknown("sinks", self.sinks, "sinks"),
-        ]
-        tell(problems, info)
-        return self
+    def problems(self) -> Iterator[str]:
+        unknown: list[str] = []
+        methods = self._methods(unknown)
+        yield from unknown
+        if not unknown:  # with a method that nobody knows, nobody knows what has an effect
+            yield from self._idle_sections()
+            yield from self._unread_plugins(methods)
+            yield from self._of_methods(methods)
+        yield from self._of_distillation()
+        yield from self._of_reflection(methods)
+        yield from registry.unknown("sinks", self.sinks, "sinks")
 
     def _methods(self, problems: list[str]) -> dict[str, Method]:
         """Load the methods of this run; what is wrong with a name is added to `problems`."""
@@ -312,22 +273,11 @@ def method_choices() -> dict[str, list[str]]:
     return {**alone, **{name: list(names) for name, names in registry.METHOD_SETS.items()}}
 
 
-def setting_fields(
-    model: type[BaseModel] | None = None, prefix: str = ""
-) -> Iterator[tuple[str, FieldInfo]]:
-    """Every setting by its dotted name, sections resolved.
-
-    Without a model, of `Settings` and of all methods that are installed.
-    """
-    for name, field in (model or Settings).model_fields.items():
-        kind = field.annotation
-        if isinstance(kind, type) and issubclass(kind, Section):
-            yield from setting_fields(kind, f"{prefix}{name}.")
-        else:
-            yield prefix + name, field
-    if model is None:
-        for method in installed_methods():
-            yield from setting_fields(method.section, f"plugins.{method.name}.")
+def setting_fields() -> Iterator[tuple[str, FieldInfo]]:
+    """Yield every setting of `Settings` and of all installed methods, by its dotted name."""
+    yield from fields_of(Settings)
+    for method in installed_methods():
+        yield from fields_of(method.section, f"plugins.{method.name}.")
 
 
 def parse_section(model: type[M], name: str, values: Mapping[str, Any]) -> M:
@@ -349,38 +299,6 @@ def section_mistakes(
         model.model_validate(dict(values), context=contradictions)
 
     return mistakes_of(check, model, values, prefix=name, sources=sources)
-
-
-def _read(read: Callable[[Any], dict[str, Any]], where: Any, found: list[str]) -> dict[str, Any]:
-    try:
-        return read(where)
-    except SettingsError as error:
-        found.append(str(error))
-        return {}
-
-
-def _with_sections(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Take a model's name in the place of the section `reflection` for its model."""
-    name = values.get("reflection")
-    return {**values, "reflection": {"model": name}} if is_model_name(name) else values
-
-
-def _first(name: str, *sources: Mapping[str, Any]) -> Any:
-    return next((source[name] for source in sources if source.get(name) is not None), None)
-
-
-def _without_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Sections given as objects count with what was set in them, so that sources merge by value."""
-    given = {name: _values_set(value) for name, value in values.items()}
-    if isinstance(plugins := given.get("plugins"), Mapping):
-        given["plugins"] = {name: _values_set(value) for name, value in plugins.items()}
-    return given
-
-
-def _values_set(value: Any) -> Any:
-    if isinstance(value, Section):
-        return {name: getattr(value, name) for name in value.model_fields_set}
-    return value
 
 
 def _section_at(values: Any, *path: str) -> Mapping[str, Any]:

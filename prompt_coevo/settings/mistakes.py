@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from prompt_coevo import registry, removed
-from prompt_coevo.settings.section import Contradictions, Section
+from prompt_coevo.settings.section import Contradictions, fields_of
 
 Path: TypeAlias = tuple[str, ...]
 Source: TypeAlias = tuple[str, Mapping[str, Any]]
@@ -56,9 +56,7 @@ def mistakes_of(
             for path, problems in by_setting.items():
                 sentence, meant = _sentence(path, problems, model, prefix)
                 told.append(sentence + _place(path, sources))
-                refused |= (
-                    {path[-1], *(name.rpartition(".")[2] for name in meant)} if path else set()
-                )
+                refused |= {path[-1], *map(_last, meant)} if path else set()
                 values = _without(values, path)
             if () in by_setting:
                 break  # nothing can be taken out for it, so it would be told again
@@ -86,14 +84,14 @@ def near_names(name: str, section: Path, model: type[BaseModel]) -> list[str]:
     wanted = _plain(name)
     if same := [one for one in own if _plain(one) == wanted]:
         return [".".join((*section, same[0]))]
-    paths = [path for path in _paths(model) if path != (*section, name)]
-    if elsewhere := [".".join(path) for path in paths if _plain(path[-1]) == wanted]:
+    paths = [path for path, _ in fields_of(model) if path != ".".join((*section, name))]
+    if elsewhere := [path for path in paths if _plain(_last(path)) == wanted]:
         return elsewhere
-    if not section and (alias := _ALIASES.get(wanted)) in {".".join(path) for path in paths}:
+    if not section and (alias := _ALIASES.get(wanted)) in paths:
         return [str(alias)]
     if near := difflib.get_close_matches(wanted, own, n=1):
         return [".".join((*section, *near))]
-    by_name = {path[-1]: ".".join(path) for path in reversed(paths)}
+    by_name = {_last(path): path for path in reversed(paths)}
     return [by_name[one] for one in difflib.get_close_matches(wanted, by_name, n=1, cutoff=0.85)]
 
 
@@ -131,7 +129,7 @@ def _sentence(
         section = _model_at(model, path[:-1])
         meant = near_names(path[-1], path[:-1], model)
         told = [f"{prefix}.{one}" for one in meant] if prefix else meant
-        if path[-1] in {".".join(one) for one in _paths(model)} and "." in path[-1]:
+        if "." in path[-1] and path[-1] in dict(fields_of(model)):
             nested = path[-1].replace(".", ": {") + ": ...}" * path[-1].count(".")
             return f"unknown setting {name}; a section holds its settings: {nested}", []
         known = list(section.model_fields) if section is not None else []
@@ -185,30 +183,24 @@ def _names_any(sentence: str, names: set[str]) -> bool:
 
 def _is_showable(name: str, value: Any) -> bool:
     """Not what may be a key: one in the place of the section `reflection`, too."""
-    if isinstance(value, str) and name.rpartition(".")[2] == "reflection":
+    if isinstance(value, str) and _last(name) == "reflection":
         return False
     return isinstance(value, (str, int, float)) and "key" not in name
+
+
+def _last(path: str) -> str:
+    return path.rpartition(".")[2]
 
 
 def _plain(name: str) -> str:
     return name.lower().replace("-", "_")
 
 
-def _paths(model: type[BaseModel], section: Path = ()) -> Iterator[Path]:
-    for name, field in model.model_fields.items():
-        kind = field.annotation
-        if isinstance(kind, type) and issubclass(kind, Section):
-            yield from _paths(kind, (*section, name))
-        else:
-            yield (*section, name)
-
-
 def _model_at(model: type[BaseModel], location: Path) -> type[BaseModel] | None:
     for name in location:
         field = model.model_fields.get(name)
-        if field is None or not isinstance(field.annotation, type):
+        kind = field.annotation if field is not None else None
+        if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
             return None
-        if not issubclass(field.annotation, BaseModel):
-            return None
-        model = field.annotation
+        model = kind
     return model

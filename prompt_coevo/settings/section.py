@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator, model_validator
+from pydantic.fields import FieldInfo
 
 if TYPE_CHECKING:
     from prompt_coevo.settings.reflection import ReflectionSettings
@@ -30,7 +31,7 @@ class Section(BaseModel):
     """What a resumed run may have another value of without being another run: costs, as a rule."""
 
     def problems(self) -> Iterator[str]:
-        """What is wrong with the values together, one sentence each.
+        """Say what is wrong with the values together, one sentence each.
 
         A sentence names all settings that it is about: one that names a setting whose value was refused
         already is not shown.
@@ -38,39 +39,41 @@ class Section(BaseModel):
         return iter(())
 
     def problems_beside(self, reflection: ReflectionSettings) -> Iterator[str]:
-        """What is wrong with a method's values beside those of the section `reflection`."""
+        """Say what is wrong with a method's values beside those of the section `reflection`."""
         return iter(())
 
     @property
     def asks_in_background(self) -> bool:
-        """Whether the method asks the reflection model while training goes on."""
+        """Tell whether the method asks the reflection model while training goes on."""
         return False
 
     @field_validator("*", mode="before")
     @classmethod
     def _no_switch_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
-        """Else `true` would be the number 1."""
-        return refuse_switch(cls, value, info)
+        """Refuse `true` for a number, which it would be: 1."""
+        if isinstance(value, bool) and info.field_name is not None:
+            annotation = cls.model_fields[info.field_name].annotation
+            kinds = {annotation, *get_args(annotation)}
+            if kinds & {int, float} and bool not in kinds:
+                raise ValueError(f"must be a number, not {str(value).lower()}")
+        return value
 
     @model_validator(mode="after")
     def _no_problems(self, info: ValidationInfo) -> Self:
-        tell(list(self.problems()), info)
+        """Say what is wrong with values together: to who collects that, or by ValueError."""
+        problems = list(self.problems())
+        if isinstance(info.context, Contradictions):
+            info.context.sentences += problems
+        elif problems:
+            raise ValueError("; ".join(problems))
         return self
 
 
-def tell(problems: list[str], info: ValidationInfo) -> None:
-    """Say what is wrong with values together: to who collects that, or by ValueError."""
-    if isinstance(info.context, Contradictions):
-        info.context.sentences += problems
-    elif problems:
-        raise ValueError("; ".join(problems))
-
-
-def refuse_switch(model: type[BaseModel], value: Any, info: ValidationInfo) -> Any:
-    """The value as it is. Raises ValueError for true or false where a number belongs."""
-    if isinstance(value, bool) and info.field_name is not None:
-        annotation = model.model_fields[info.field_name].annotation
-        kinds = {annotation, *get_args(annotation)}
-        if kinds & {int, float} and bool not in kinds:
-            raise ValueError(f"must be a number, not {str(value).lower()}")
-    return value
+def fields_of(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    """Yield every setting of a model by its dotted name, sections resolved."""
+    for name, info in model.model_fields.items():
+        kind = info.annotation
+        if isinstance(kind, type) and issubclass(kind, Section):
+            yield from fields_of(kind, f"{prefix}{name}.")
+        else:
+            yield prefix + name, info

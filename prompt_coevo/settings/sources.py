@@ -1,11 +1,19 @@
-"""Where settings come from."""
+"""Where settings come from.
+
+pydantic-settings reads the environment. What it has for the rest cannot keep two promises:
+
+- All mistakes are told at once, each with its place. It merges and checks in one step, which ends at the
+  first source that cannot be read.
+- Nothing that is set is silently without effect. Its sources of YAML and TOML pass over a path where
+  nothing is, a folder or a pipe, and take `false`, 0 and a list of pairs for names and values.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,9 +25,10 @@ from pydantic_settings.exceptions import SettingsError as SourceError
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.registry import DISABLE_PLUGINS_VARIABLE, RETRIEVAL_TOKEN_VARIABLE
 from prompt_coevo.removed import SETTINGS
-from prompt_coevo.settings.mistakes import did_you_mean, near_names
+from prompt_coevo.settings.mistakes import Source, did_you_mean, near_names
 from prompt_coevo.settings.presets import preset_text
 from prompt_coevo.settings.reflection import is_model_name
+from prompt_coevo.settings.section import Section
 
 ENV_PREFIX: Final = "PROMPT_COEVO_"
 AGENT_SECTION: Final = "search_agent"
@@ -28,6 +37,52 @@ SUFFIXES: Final = (".toml", ".yaml", ".yml")
 """Of a settings file."""
 # These are read elsewhere.
 _NO_SETTINGS: Final = {DISABLE_PLUGINS_VARIABLE, RETRIEVAL_TOKEN_VARIABLE}
+
+
+def read_sources(
+    model: type[BaseSettings], arguments: Mapping[str, Any], found: list[str]
+) -> list[Source]:
+    """Read all values, the strongest first; what cannot be read is added to `found`."""
+    stronger = [_given(arguments), read_environment(model, found)]
+
+    def read_named(setting: str, read: Callable[[Any], dict[str, Any]]) -> Any:
+        where = next((one[setting] for one in stronger if one.get(setting) is not None), None)
+        values = {}
+        try:
+            values = read(where)
+        except SettingsError as error:
+            found.append(str(error))
+        stronger.append(values)
+        return where
+
+    path = read_named("config_file", read_file)
+    if "config_file" in stronger[-1]:
+        found.append(
+            f"config_file has no effect in a settings file; leave it out (in the file {path})"
+        )
+    name = read_named("preset", read_preset)
+    labels = ("", "the environment", f"the file {path}", f"the preset {name}")
+    return list(zip(labels, map(_with_model, stronger), strict=True))
+
+
+def _given(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Take sections given as objects for what was set in them, so that sources merge by value."""
+    plugins = arguments.get("plugins")
+    if isinstance(plugins, Mapping):
+        arguments = {**arguments, "plugins": {one: _set_in(plugins[one]) for one in plugins}}
+    return {name: _set_in(value) for name, value in arguments.items()}
+
+
+def _set_in(value: Any) -> Any:
+    if isinstance(value, Section):
+        return {name: getattr(value, name) for name in value.model_fields_set}
+    return value
+
+
+def _with_model(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Take a model's name in the place of the section `reflection` for its model."""
+    name = values.get("reflection")
+    return {**values, "reflection": {"model": name}} if is_model_name(name) else values
 
 
 def read_preset(name: Any) -> dict[str, Any]:
@@ -70,7 +125,7 @@ def _read_file(path: Any) -> dict[str, Any]:
     path = Path(path)
     try:
         text = path.read_text("utf-8")
-        values = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
+        values = tomllib.loads(text) if path.suffix == ".toml" else yaml.load(text, _Yaml)
     except OSError as error:
         raise SettingsError(f"the settings file {path} cannot be read: {error.strerror}") from None
     except Exception as error:  # no UTF-8, a wrong tag, lists too deep: each its own kind
@@ -85,58 +140,72 @@ def _read_file(path: Any) -> dict[str, Any]:
     return values
 
 
+class _Yaml(yaml.SafeLoader):
+    """Refuses a name that stands twice, of which YAML would take the last without a word."""
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        node = super().compose_mapping_node(anchor)
+        seen = set()
+        for key, _ in node.value:
+            if key.id != "scalar" or key.tag.endswith(":merge"):
+                continue
+            if (key.tag, key.value) in seen:
+                line = key.start_mark.line + 1
+                raise yaml.YAMLError(f"{key.value} stands there twice, again in line {line}")
+            seen.add((key.tag, key.value))
+        return node
+
+
 def read_yaml(text: str) -> Any:
     """Parse a YAML text. Raises ValueError with the mistake, in one line."""
     try:
-        return yaml.safe_load(text)
+        return yaml.load(text, _Yaml)
     except Exception as error:  # a date without such a day, too deep: each its own kind
         raise ValueError(_one_line(error)) from None
 
 
 def read_environment(model: type[BaseSettings], found: list[str]) -> dict[str, Any]:
-    """The values of `PROMPT_COEVO_*` variables. What is wrong with one is added to `found`.
-
-    A variable that would silently do nothing is wrong, too.
-    """
-    found += idle_variables(os.environ, model)
+    """Read the `PROMPT_COEVO_*` variables; what is wrong with one is added to `found`."""
     source = EnvSettingsSource(model)
     good: dict[str, str | None] = {}
-    for name, value in source.env_vars.items():
-        if not name.upper().startswith(ENV_PREFIX):
+    for name, value in os.environ.items():
+        key = name.lower()
+        if not key.startswith(ENV_PREFIX.lower()) or name in _NO_SETTINGS:
             continue
-        if name.upper() == f"{ENV_PREFIX}REFLECTION" and is_model_name(value):
+        if key == f"{ENV_PREFIX}REFLECTION".lower() and is_model_name(value):
             value = json.dumps({"model": value})
         # One at a time, because the source stops at the first that it cannot read.
-        source.env_vars = {name: value}
+        source.env_vars = {key: value}
         try:
-            source()
+            if key in good:
+                found.append(f"the environment variable {name} stands there twice; leave one out")
+            elif source():
+                good[key] = value
+            else:
+                found.append(_about_idle(name, model))
         except SourceError as error:
-            found.append(
-                f"the environment variable {name.upper()} cannot be read: {_one_line(error.__cause__)}"
-            )
+            told = _one_line(error.__cause__)
+            found.append(f"the environment variable {name} cannot be read: {told}")
         except RecursionError:
             found.append(
-                f"the environment variable {name.upper()} holds lists in lists too deep to be read"
+                f"the environment variable {name} holds lists in lists too deep to be read"
             )
-        else:
-            good[name] = value
     source.env_vars = good
     return source()
 
 
-def idle_variables(names: Iterable[str], model: type[BaseModel]) -> list[str]:
-    """A sentence about each `PROMPT_COEVO_*` variable that would silently do nothing."""
-    sentences = []
-    for name in names:
-        if not name.upper().startswith(ENV_PREFIX) or name in _NO_SETTINGS:
-            continue
-        field = name[len(ENV_PREFIX) :].split("__")[0].lower()
-        if field in SETTINGS:
-            sentences.append(f"{field} was removed: {SETTINGS[field]} (the variable {name})")
-        elif field not in model.model_fields:
-            hint = did_you_mean(near_names(field, (), model), model.model_fields)
-            sentences.append(f"the environment variable {name} sets nothing{hint}")
-    return sentences
+def _about_idle(name: str, model: type[BaseModel]) -> str:
+    """Say what to do about a variable that would silently do nothing."""
+    setting, *further = name[len(ENV_PREFIX) :].lower().split("__")
+    if setting in SETTINGS:
+        return f"{setting} was removed: {SETTINGS[setting]} (the variable {name})"
+    known = setting in model.model_fields
+    if known and not further:
+        hint = "; leave it out"
+    else:
+        near = [setting] if known else near_names(setting, (), model)
+        hint = did_you_mean(near, model.model_fields)
+    return f"the environment variable {name} sets nothing{hint}"
 
 
 def merged(*sources: Mapping[str, Any]) -> dict[str, Any]:
@@ -146,9 +215,8 @@ def merged(*sources: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in source.items():
             old = values.get(name)
             if isinstance(old, Mapping) and isinstance(value, Mapping):
-                values[name] = merged(value, old)
-            else:
-                values[name] = value
+                value = merged(value, old)
+            values[name] = value
     return values
 
 

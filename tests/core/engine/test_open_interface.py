@@ -154,11 +154,14 @@ def test_mistakes_in_a_methods_section_are_told_like_all_others(
 
 
 @pytest.mark.usefixtures("loud")
-def test_settings_travel_to_processes_with_and_without_the_method() -> None:
-    settings = Settings(algorithms="loud", plugins={"loud": {"volume": 7}}, p2o={})
+@pytest.mark.parametrize("given", [{"volume": 7}, LoudSettings(volume=7)])
+def test_settings_travel_to_processes_with_and_without_the_method(given: Any) -> None:
+    settings = Settings(algorithms="loud", plugins={"loud": given}, p2o={})
     written = pickle.dumps(settings)
+    assert b"LoudSettings" not in written
     there = pickle.loads(written)
     assert there == settings
+    assert there.resolved(exclude_unset=True) == settings.resolved(exclude_unset=True)
     assert there.section(LoudSettings).volume == 7
     code = (
         "import pickle, sys; settings = pickle.load(sys.stdin.buffer); "

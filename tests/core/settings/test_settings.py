@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from prompt_coevo.algorithms.p2o.settings import P2OSettings
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.settings import Settings, parse_section
 from prompt_coevo.settings.method import load_method
+from prompt_coevo.settings.sources import read_yaml
 
 
 @pytest.mark.parametrize(
@@ -257,6 +259,8 @@ def test_several_problems_are_named_together() -> None:
     ("name", "message"),
     [
         ("PROMPT_COEVO_SEDE", "PROMPT_COEVO_SEDE sets nothing; did you mean seed?"),
+        ("PROMPT_COEVO_SEED__FIRST", "PROMPT_COEVO_SEED__FIRST sets nothing; did you mean seed?"),
+        ("PROMPT_COEVO_SEED__", "PROMPT_COEVO_SEED__ sets nothing; did you mean seed?"),
         ("PROMPT_COEVO_P2O__TAX", "unknown setting p2o.tax"),
         ("PROMPT_COEVO_P2O__TAU", "p2o.tau: input should be a valid number"),
     ],
@@ -269,6 +273,22 @@ def test_a_bad_environment_variable(
         Settings()
 
 
+def test_a_variable_that_another_one_hides(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROMPT_COEVO_SEED", "1")
+    monkeypatch.setenv("prompt_coevo_seed", "2")
+    with pytest.raises(SettingsError, match="prompt_coevo_seed stands there twice; leave one out"):
+        Settings()
+
+
+def test_a_section_without_a_value_would_hide_the_values_in_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PROMPT_COEVO_STREAM", "null")
+    monkeypatch.setenv("PROMPT_COEVO_STREAM__TAU", "0.1")
+    with pytest.raises(SettingsError, match="PROMPT_COEVO_STREAM sets nothing; leave it out"):
+        Settings()
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
@@ -276,6 +296,17 @@ def test_a_bad_environment_variable(
         ("a.yaml", "a: [", "cannot be parsed"),
         ("a.yaml", "- 1\n- 2", "must hold names and values"),
         ("a.yaml", "2: ", "has a name that is no text: 2"),
+        ("a.yaml", "[[seed, 3]]", "must hold names and values"),
+        ("a.yaml", "false", "must hold names and values"),
+        ("a.yaml", "0", "must hold names and values"),
+        (
+            "a.yaml",
+            "seed: 1\np2o:\n  tau: 0.1\nseed: 2",
+            "seed stands there twice, again in line 4",
+        ),
+        ("a.yaml", "p2o: {tau: 0.1, tau: 0.2}", "tau stands there twice, again in line 1"),
+        ("a.toml", "seed = 1\nseed = 2", "cannot be parsed"),
+        ("a.yaml", "config_file: b.yaml", "config_file has no effect in a settings file"),
         ("a.yaml", "p2o: {tua: 1}", "unknown setting p2o.tua; did you mean p2o.tau?"),
     ],
 )
@@ -284,6 +315,22 @@ def test_a_bad_file(name: str, text: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=re.escape(message)) as raised:
         Settings(config_file=tmp_path / name)
     assert "\n" not in str(raised.value)
+
+
+def test_a_folder_and_a_pipe_in_the_place_of_a_file(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="cannot be read: Is a directory"):
+        Settings(config_file=tmp_path)
+    read, write = os.pipe()
+    os.write(write, b"seed: 4")
+    os.close(write)
+    assert Settings(config_file=f"/dev/fd/{read}").seed == 4
+    os.close(read)
+
+
+def test_yaml_may_merge_one_section_into_others() -> None:
+    """What a merge brings is no name that stands twice."""
+    text = "a: &all {tau: 0.1, proof: false}\nb:\n  <<: *all\n  tau: 0.3\n"
+    assert read_yaml(text)["b"] == {"tau": 0.3, "proof": False}
 
 
 def test_an_empty_file_sets_nothing(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from prompt_coevo.retrieval.named import open_retriever
 from prompt_coevo.retrieval.server import entrance
 from prompt_coevo.retrieval.server.server import RetrievalServer
 from prompt_coevo.retrieval.server.settings import ServerSettings
-from prompt_coevo.settings.sources import idle_variables
+from prompt_coevo.settings.sources import read_environment
 
 TOKEN = "a-token-that-nobody-guesses"
 VARIABLE = "PROMPT_COEVO_RETRIEVAL_TOKEN"
@@ -239,7 +239,9 @@ def test_the_variable_is_the_servers_token_and_no_setting_of_training(
 ) -> None:
     monkeypatch.setenv(VARIABLE, TOKEN)
     assert ServerSettings().token == TOKEN
-    assert idle_variables([VARIABLE], Settings) == []
+    found: list[str] = []
+    assert read_environment(Settings, found) == {}
+    assert found == []
 
 
 @pytest.mark.parametrize(
