@@ -60,6 +60,7 @@ def blocks(runs: Sequence[Run]) -> dict[str, Callable[[], str]]:
             f"the published runs are of one model; here are some of {', '.join(models)}"
         )
     names = language_model.labels()
+    all_runs, runs = runs, of_whole_splits(runs)
     grouped, by_family = (
         scored(runs, GROUPS),
         scored(runs, {name: (name,) for name in HARD + PLAIN}),
@@ -90,7 +91,8 @@ def blocks(runs: Sequence[Run]) -> dict[str, Callable[[], str]]:
         "language-claims": lambda: claims(grouped, made, names),
         "language-answers": lambda: answers(runs),
         "language-templates": lambda: templates(runs),
-        "language-trainers": lambda: trainers(runs, _RESULTS),
+        "language-trainers": lambda: trainers(all_runs, _RESULTS),
+        "language-runs": lambda: pairs(all_runs),
     }
 
 
@@ -108,6 +110,33 @@ def scored(runs: Sequence[Run], groups: Mapping[str, Sequence[str]]) -> list[Run
         }
         for run in runs
     ]
+
+
+def of_whole_splits(runs: Sequence[Run]) -> list[Run]:
+    """Return the runs of the splits with two seeds of both main arms: one seed has no interval."""
+    whole = {
+        draw
+        for draw in language_model.DRAWS
+        if all(
+            sum(run["draw"] == draw for run in of_arm(runs, arm)) > 1 for arm in ("grpo", "stream")
+        )
+    }
+    return [run for run in runs if run["draw"] in whole] or list(runs)
+
+
+def pairs(runs: Sequence[Run]) -> str:
+    """Make a table of each split and seed that both main arms ran with."""
+    lines = [
+        "| split | seed | GRPO | stream | GRPO, asked in full | stream, asked in full | calls |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    found = {(run["draw"], run["seed"], run["arm"]): run for run in runs}
+    for draw, seed, arm in sorted(found):
+        if arm == "grpo" and (stream := found.get((draw, seed, "stream"))):
+            both = (found[draw, seed, arm]["words"], stream["words"])
+            cells = [f"{_ends(one, kinds)[1]:.2f}" for kinds in (HARD, PLAIN) for one in both]
+            lines.append(f"| {draw + 1} | {seed} | {' | '.join(cells)} | {stream['calls']} |")
+    return "\n".join(lines)
 
 
 def trainers(runs: Sequence[Run], results: Path) -> str:
@@ -174,6 +203,7 @@ def templates(runs: Sequence[Run]) -> str:
 
 def draw(runs: Sequence[Run], folder: Path) -> None:
     """The pictures: all families together, and each alone."""
+    runs = of_whole_splits(runs)
     names = language_model.labels()
     arms = [name for name in language_model.HEADLINE if of_arm(runs, name)]
     titles = {"not told what to do": HARD, "asked in full": PLAIN}
