@@ -6,4 +6,4 @@ import sys
 from pathlib import Path
 
 FOLDER = Path(__file__).parents[3] / "benchmarks" / "methods"
-sys.path[:0] = [str(FOLDER), str(FOLDER.parent), str(FOLDER.parent / "soak")]
+sys.path[:0] = [str(FOLDER), str(FOLDER.parent / "soak")]

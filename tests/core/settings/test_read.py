@@ -74,7 +74,7 @@ def last_word(receiver: ast.expr) -> str:
 def is_read(name: str, place: str, section: type[BaseModel]) -> bool:
     """Tell whether the code of a run reads `name` of a section, itself or through what is made of it."""
     family = [one for one in section.__mro__ if issubclass(one, Section) and one is not Section]
-    files = {str(Path(inspect.getfile(one)).relative_to(ROOT)) for one in family}
+    files = {f"{one.__module__.replace('.', '/')}.py" for one in family}
     classes = {one.__name__ for one in family}
     own = {place, f".{place}", f"._{place}"} if place else {".settings"}
     for path, module in modules().items():
