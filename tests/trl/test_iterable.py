@@ -44,7 +44,7 @@ def test_the_papers_search_revisits_questions_that_came_in_training(
     with caplog.at_level(logging.INFO, logger="prompt_coevo"):
         callback = attach(trainer, settings())
     (line,) = [one for one in caplog.messages if "is a stream" in one]
-    assert "3 questions of its first 3 rows are known" in line
+    assert "found 3 questions in its first 3 rows" in line
     assert callback.policy.question_ids() == ["q0", "q1", "q2"]
     asked: set[str] = set()
     rollout = callback.policy.rollout
