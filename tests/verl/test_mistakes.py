@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,9 @@ def test_mistakes_with_verl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             "a trainer that is none: `trainer.v1.trainer_mode=async`": refused(
                 "trainer.v1.trainer_mode=async"
             ),
-            "several jobs: `--multirun`": refused(called=LaunchCheck().on_job_start),
+            "several jobs: `--multirun`": refused(
+                called=partial(LaunchCheck(own_main=True).on_job_start, task_function=print)
+            ),
             "the deprecated trainer: `trainer.use_v1=False`": refused("trainer.use_v1=False"),
             "a misspelt column of right answers: `coevo.ground_truth_column=anwser`": refused(
                 *data, "coevo.ground_truth_column=anwser"

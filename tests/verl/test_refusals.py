@@ -293,7 +293,9 @@ def test_a_refusal_ends_the_real_command_before_ray_starts(tmp_path: Path) -> No
         check=False,
     )
     assert run.returncode == 1
-    assert run.stderr.splitlines()[-1].startswith("error: trainer.v1.trainer_mode=mine cannot")
+    assert run.stderr.splitlines()[-1].startswith(
+        "error: +coevo does not support trainer.v1.trainer_mode=mine"
+    )
     assert "Traceback" not in run.stderr
     assert "ray init" not in run.stdout
 
