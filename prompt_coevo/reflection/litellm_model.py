@@ -7,7 +7,8 @@ import os
 import re
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from functools import cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 from prompt_coevo.extras import MissingExtraError, require
 from prompt_coevo.proposals import Reply, Usage
 from prompt_coevo.redact import redact
+from prompt_coevo.reflection.bounded_endpoint import BoundedEndpoint, EndpointFaultError
 from prompt_coevo.settings.reflection import ReflectionSettings
 from prompt_coevo.threads import in_thread, map_in_threads
 
@@ -33,6 +35,8 @@ _NO_KEY = re.compile(
 # Modules that litellm and OpenAI's client import with the first call.
 _IMPORTED_LATE = ("httpcore", "h2", "jiter", "openai.lib.streaming.chat", "openai.resources.chat")
 _MALWARE = {"1.82.7", "1.82.8"}
+# litellm would keep a client of Azure's for calls that are not ours.
+_UNBOUNDED = ("azure", "azure_text")
 
 
 class LiteLLMModel:
@@ -140,7 +144,7 @@ class LiteLLMModel:
                 return self._read(self._call_in_time(prompt, most_tokens, seconds))
             except Exception as error:
                 # A call that timed out may still be answered, and billed.
-                usage = self._at_most(prompt, most_tokens) if _is_timeout(error) else Usage()
+                usage = self._at_most(prompt, most_tokens) if _may_be_paid(error) else Usage()
                 retry_after = _retry_after(error)
                 return Reply(None, None, self._describe(error), usage, retry_after)
 
@@ -150,22 +154,77 @@ class LiteLLMModel:
 
     def _call_in_time(self, prompt: str, most_tokens: int, seconds: float) -> Any:
         """Limit the time of the whole call; litellm limits only the wait for each part of the answer."""
-        answer = in_thread(lambda: self._call(prompt, most_tokens, seconds))
+        endpoint = BoundedEndpoint(self._server, most_tokens)
+        answer = in_thread(lambda: self._call(prompt, most_tokens, seconds, endpoint))
         try:
             return answer.result(seconds + _GRACE_S)
         except TimeoutError:
+            endpoint.cut()
             raise TimeoutError(f"no complete answer within {seconds:.3g} s") from None
+        except Exception:
+            if endpoint.fault is None:
+                raise
+            raise endpoint.fault from None
 
-    def _call(self, prompt: str, most_tokens: int, seconds: float) -> Any:
-        return self._litellm.completion(
-            model=self._model,
-            messages=[{"role": "user", "content": prompt}],
-            temperature=self._settings.temperature,
-            max_tokens=most_tokens,
-            timeout=seconds,
-            api_base=self._settings.api_base,
-            api_key=self._key or None,
-            num_retries=0,
+    def _call(
+        self, prompt: str, most_tokens: int, seconds: float, endpoint: BoundedEndpoint
+    ) -> Any:
+        with self._client(endpoint, seconds) as client:
+            return self._litellm.completion(
+                model=self._model,
+                messages=[{"role": "user", "content": prompt}],
+                temperature=self._settings.temperature,
+                max_tokens=most_tokens,
+                timeout=seconds,
+                api_base=self._settings.api_base,
+                api_key=self._key or None,
+                num_retries=0,
+                max_retries=0,
+                client=client,
+            )
+
+    @contextmanager
+    def _client(self, endpoint: BoundedEndpoint, seconds: float) -> Iterator[Any]:
+        """Make what litellm takes for its own handler, and for OpenAI's client where it calls through that.
+
+        It lives for one call: one that litellm kept would be the user's, too.
+        """
+        if self._model.partition("/")[0] in _UNBOUNDED:
+            yield None
+            return
+        import httpx
+        from litellm.llms.custom_httpx.http_handler import HTTPHandler
+
+        made = HTTPHandler(timeout=seconds)  # with the user's proxies and certificates
+        endpoint.inner = made.client
+        http = httpx.Client(
+            transport=endpoint, headers=made.client.headers, timeout=seconds, follow_redirects=True
+        )
+        openai = cache(lambda: self._openai(endpoint, http))
+
+        class EitherClient(HTTPHandler):  # type: ignore[misc]
+            def __getattr__(self, name: str) -> Any:
+                if name.startswith("__"):
+                    raise AttributeError(name)
+                return getattr(openai(), name)
+
+        try:
+            yield EitherClient(client=http)
+        finally:
+            made.close()
+
+    def _openai(self, endpoint: BoundedEndpoint, http: Any) -> Any:
+        """Make OpenAI's client as litellm does."""
+        endpoint.inner = self._litellm.client_session or endpoint.inner
+        _, _, key, base = self._litellm.get_llm_provider(
+            self._model, api_base=self._settings.api_base, api_key=self._key or None
+        )
+        named = os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE")
+        return import_module("openai").OpenAI(
+            api_key=key or self._key or self._litellm.api_key or self._litellm.openai_key,
+            base_url=base or self._litellm.api_base or named,
+            organization=self._litellm.organization or os.environ.get("OPENAI_ORGANIZATION"),
+            http_client=http,
             max_retries=0,
         )
 
@@ -200,6 +259,8 @@ class LiteLLMModel:
 
     def _describe(self, error: Exception) -> str:
         text = f"{type(error).__name__}: {error}"
+        if isinstance(error, EndpointFaultError):
+            return redact(str(error), self._key)
         if _NO_TEXT.search(text):
             return redact(
                 f"{self._server} answered a message whose content is no text, which litellm cannot read; "
@@ -272,7 +333,9 @@ def _is_transient(error: BaseException) -> bool:
     return status >= 500 and status != _NOT_IMPLEMENTED and not _is_unreadable(error)
 
 
-def _is_timeout(error: BaseException) -> bool:
+def _may_be_paid(error: BaseException) -> bool:
+    if isinstance(error, EndpointFaultError):
+        return error.answered
     return isinstance(error, TimeoutError) or _status(error) == 408
 
 
