@@ -98,7 +98,7 @@ def test_sixty_bad_calls_leave_no_thread_and_no_socket(name: str, bad: BadEndpoi
     leaves_nothing(name, bad, 63)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_thousand_bad_calls_leave_no_thread_and_no_socket(bad: BadEndpoint) -> None:
     leaves_nothing("openai/test", bad, 1008)
 
