@@ -42,7 +42,7 @@ class BadEndpoint:
 
 @contextmanager
 def bad_endpoint() -> Iterator[BadEndpoint]:
-    command = [sys.executable, "-m", "standins.bad_endpoint"]
+    command = [sys.executable, "-P", __file__]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None
