@@ -66,8 +66,7 @@ class _MovedModules:
                 raise ModuleNotFoundError(f"{name} is now {MODULES[name]}", name=name)
 
 
-if not any(getattr(one, "__name__", "") == _MovedModules.__name__ for one in sys.meta_path):
-    sys.meta_path.append(_MovedModules)
+sys.meta_path.append(_MovedModules)
 
 __all__ = [
     "Assignment",

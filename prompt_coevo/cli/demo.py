@@ -61,6 +61,8 @@ def demo(
     picture, and the journal of every run (coevo/events.jsonl).
     """
     usual = UNNAMED_BUDGET if real else BUDGET
+    rollouts = budget or (usual // 2 if quick else usual)
+    note = ""
     if quick and budget:
         raise SettingsError("--quick and --budget contradict each other; give one of them")
     _check_model(model, real)
@@ -75,11 +77,8 @@ def demo(
     folder = new_folder(out, "demo")
     if real and model is None:
         model = _smollm2()
-        share = (budget or usual) / usual / (2 if quick else 1)
-        minutes = MINUTES * share * math.ceil(seeds * len(chosen) / at_once)
+        minutes = MINUTES * rollouts / usual * math.ceil(seeds * len(chosen) / at_once)
         note = f"; {at_once} at once, about {minutes:.0f} minutes if each has its own core"
-    else:
-        note = ""
     from prompt_coevo.demo.job import Job
 
     jobs = [
@@ -89,7 +88,7 @@ def demo(
             seed=seed,
             out=folder / f"{name}-seed{seed}",
             base=model,
-            budget=budget or (usual // 2 if quick else usual),
+            budget=rollouts,
             reflection=reflection,
         )
         for seed in range(seeds)

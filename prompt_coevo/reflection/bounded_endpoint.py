@@ -97,9 +97,7 @@ class BoundedEndpoint:
 
     def _body(self, response: Any) -> bytes:
         body, packed = bytearray(), response.headers.get("Content-Encoding", "identity")
-        if (
-            response.is_stream_consumed
-        ):  # and unpacked: by a client of the user's that asks no server
+        if response.is_stream_consumed:  # by a client of the user's that asks no server
             return bytes(response.content)
         if packed not in ("identity", "gzip", "deflate"):
             self._fail(f"packed its answer with {packed!r}, which was not asked for", answered=True)

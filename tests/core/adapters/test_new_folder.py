@@ -11,7 +11,8 @@ import pytest
 
 from helpers.families import Families, Teacher, epoch
 from prompt_coevo import Coevolution, Settings
-from prompt_coevo.adapters.common.checkpoint import load_state, save_state
+from prompt_coevo.adapters.common.checkpoint import STATE_FILE, load_state, save_state
+from prompt_coevo.engine.state import read_state
 from prompt_coevo.errors import StateError
 
 CAP = 16
@@ -77,6 +78,19 @@ def test_without_the_ledger_it_is_refused_unless_forced(
     assert "may be exceeded" not in caplog.text
     life(tmp_path / "d", again, teacher, 1, resume="force")
     assert "reflection.max_calls may be exceeded" in caplog.text
+
+
+def test_an_adapter_that_does_not_know_where_its_checkpoint_lies_is_refused_too(
+    tmp_path: Path,
+) -> None:
+    """As OpenRLHF's, which loads the state without places for the ledger."""
+    checkpoint = life(tmp_path / "a", None, Teacher(), 3)
+    settings = Settings(
+        reflection={"function": Teacher(), "max_calls": CAP}, preflight={"reflection": "off"}
+    )
+    engine = Coevolution.from_settings(settings, output_dir=tmp_path / "b")
+    with pytest.raises(StateError, match=r"reflection\.max_calls may be exceeded"):
+        engine.load_state_dict(read_state(checkpoint / STATE_FILE))
 
 
 def test_a_lost_ledger_in_the_same_folder_is_refused_too(tmp_path: Path) -> None:
