@@ -26,3 +26,11 @@ class Policy(Protocol):
     def question_ids(self) -> Sequence[str]:
         """Return the ids of all training questions, each once."""
         ...
+
+
+def ground_truth(policy: Policy, question_id: str) -> str | None:
+    """Return a question's right answer; None without one, or if the trainer forgot a streamed question."""
+    try:
+        return policy.question(question_id).ground_truth
+    except KeyError:
+        return None

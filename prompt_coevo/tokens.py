@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from prompt_coevo.placement import Prompt
+
+_ROLE_MARK: Final = re.compile(
+    r"""\[/?[A-Z][A-Z_]+\]          # [INST], [/INST]
+    | <</?\w+>>                     # <<SYS>>
+    | </?[\w|]+>                    # </think>, <|user|>
+    | \#{2,}\ ?[A-Z][\w\ ]*:       # ### Response:
+    | \b(?i:user|human|assistant|system)\ ?:""",
+    re.VERBOSE,
+)
 
 
 def encode(processing_class: Any, text: str) -> list[int]:
@@ -52,6 +62,14 @@ def special_tokens(processing_class: Any) -> dict[int, str]:
         if token.special or (_is_mark(token.content) and token.content in template):
             found[token_id] = token.content
     return found
+
+
+def role_marks(processing_class: Any) -> tuple[str, ...]:
+    """Return the marks of turns in the chat template that are plain text, such as `[/INST]`."""
+    tokenizer = getattr(processing_class, "tokenizer", processing_class)
+    template = "\n".join({*_chat_templates(processing_class), *_chat_templates(tokenizer)})
+    special = special_tokens(processing_class).values()
+    return tuple(sorted(set(_ROLE_MARK.findall(template)).difference(special)))
 
 
 def unknown_token(processing_class: Any) -> int | None:

@@ -19,6 +19,7 @@ from prompt_coevo.settings import Settings
 from prompt_coevo.tokens import (
     encode,
     encode_prompt,
+    role_marks,
     special_tokens,
     unknown_token,
     vocabulary_size,
@@ -77,6 +78,7 @@ def open_engine(
                 questions.first_prompt,
                 settings.gates.required_tags,
                 unknown_token(own_tokenizer),
+                role_marks(own_tokenizer),
             ),
             **(plugins or {}),
         },

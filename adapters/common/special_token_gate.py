@@ -1,4 +1,4 @@
-"""A gate for adapters: a candidate must not bring the tokenizer's special tokens into a prompt."""
+"""A gate for adapters: a candidate must not bring special tokens or marks of turns into a prompt."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ _HARMLESS: Final = "Think."
 
 
 class SpecialTokenGate:
-    """Refuses a candidate that adds special tokens to a prompt.
+    """Refuses a candidate that adds special tokens or marks of turns to a prompt.
 
     Such a token ends a turn or begins another one, whatever characters it was made from. So the gate
     counts token ids: in the text alone, and in a prompt that holds the text, where it may form a token
     together with its surroundings. `special` maps the ids of these tokens to their texts, `encode` returns
     the ids of a text or a chat. A candidate may have as many as a parent has, and those of
     `required_tags`, because the user chose these.
+
+    `marks` are texts that the chat template puts between turns: plain text can forge a turn as well.
 
     Any unusual word gets the id `unknown`, so at most as many of these count as the text spells out.
 
@@ -36,6 +38,7 @@ class SpecialTokenGate:
         prompt: Callable[[], Prompt],
         required_tags: Sequence[str] = (),
         unknown: int | None = None,
+        marks: Sequence[str] = (),
     ) -> None:
         self._special = special
         self._encode = encode
@@ -43,11 +46,16 @@ class SpecialTokenGate:
         self._prompt = prompt
         self._required_tags = required_tags
         self._unknown = unknown
+        self._marks = marks
 
     @hookimpl
     def coevo_check_candidate(
         self, candidate: Candidate, parents: Sequence[Candidate]
     ) -> str | None:
+        for mark in self._marks:
+            known = [*self._required_tags, *(parent.text for parent in parents)]
+            if candidate.text.count(mark) > sum(text.count(mark) for text in known):
+                return f"it has {mark!r}, which the policy's chat template puts between turns"
         if not self._special:
             return None
         required = sum(map(self._count, self._required_tags), Counter[int]())

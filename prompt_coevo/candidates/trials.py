@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -28,6 +28,12 @@ class ScoredPool:
     sample_ids: tuple[str, ...]
     scores: Scores
     policy_version: PolicyVersion
+
+    def without(self, candidate: Candidate) -> ScoredPool:
+        """Return the pool without a candidate."""
+        kept = [row for row, other in enumerate(self.candidates) if other != candidate]
+        candidates = tuple(self.candidates[row] for row in kept)
+        return replace(self, candidates=candidates, scores=self.scores[kept])
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from prompt_coevo.policy import Policy
+from prompt_coevo.policy import Policy, ground_truth
 from prompt_coevo.types import Group, Rollout, bring_texts
 
 _WINDOW: Final = 64
@@ -59,7 +59,8 @@ class RepeatedAnswers:
             return
         counts = Counter(answer for _, answer, _ in self._latest)
         answer, count = counts.most_common(1)[0]
-        found = {question: _truth(policy, question) for question, _, _ in self._latest}
+        # A question without a known truth is left out: equal answers may then all be right.
+        found = {question: ground_truth(policy, question) for question, _, _ in self._latest}
         truths = {question: truth for question, truth in found.items() if truth is not None}
         of_it = {truths[one] for one, said, _ in self._latest if said == answer and one in truths}
         if count >= _MOST * _WINDOW and len(of_it) >= _FEWEST_TRUTHS:
@@ -96,14 +97,6 @@ class RepeatedAnswers:
     def _now(self) -> _Window:
         different = len({answer for _, answer, _ in self._latest}) / len(self._latest)
         return _Window(different, sum(one for *_, one in self._latest) / len(self._latest))
-
-
-def _truth(policy: Policy, question_id: str) -> str | None:
-    """Return the ground truth; None if it is unknown, since equal answers may then all be right."""
-    try:
-        return policy.question(question_id).ground_truth
-    except KeyError:  # a streamed question that the trainer has forgotten
-        return None
 
 
 def _digest(completion: str) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -12,6 +12,28 @@ from prompt_coevo.algorithms.p2o.pareto import greedy_cover, mean_score_weights
 from prompt_coevo.candidates.searches import TemplatesInUse
 from prompt_coevo.candidates.trials import ScoredPool
 from prompt_coevo.types import Candidate
+
+_FEWEST: Final = 3
+
+
+def one_answer(
+    pool: ScoredPool, solved_at: float, truth: Callable[[str], str | None]
+) -> tuple[Candidate, ...]:
+    """Return the pool's templates under which a constant answer would score the same. Not in the paper.
+
+    Such a template solves at least three dev questions, all with one right answer, and none of at least
+    three others. `truth` returns a question's right answer; None if it is unknown, since then nothing can
+    be told.
+    """
+    truths = [truth(question) for question in pool.sample_ids]
+    found = []
+    for candidate, scores in zip(pool.candidates, pool.scores, strict=True):
+        solved = [right for right, score in zip(truths, scores, strict=True) if score >= solved_at]
+        others = [right for right in truths if right not in (None, *solved)]
+        same = len(set(solved)) == 1 and None not in solved
+        if candidate.text and same and min(len(solved), len(others)) >= _FEWEST:
+            found.append(candidate)
+    return tuple(found)
 
 
 @dataclass(frozen=True)

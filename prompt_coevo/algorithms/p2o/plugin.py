@@ -6,13 +6,15 @@ hard questions. In the next epoch their rollouts run under these templates, whil
 the questions without them (eq. 5, `distill.py`).
 
 Deviations: a hard question that an epoch did not measure stays hard; after a search without enough hard
-questions, or one that solves nothing, the next epoch has no templates.
+questions, or one that solves nothing, the next epoch has no templates; a template under which a constant
+answer would score the same is left out (`one_answer`).
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from prompt_coevo import hookspecs
@@ -20,7 +22,7 @@ from prompt_coevo.algorithms.hard_questions.hard_set import HardSet, forget_gone
 from prompt_coevo.algorithms.hard_questions.results import Results
 from prompt_coevo.algorithms.hard_questions.round_numbers import round_numbers
 from prompt_coevo.algorithms.hard_questions.verdict import Verdict
-from prompt_coevo.algorithms.p2o.cover import TemplateCover
+from prompt_coevo.algorithms.p2o.cover import TemplateCover, one_answer
 from prompt_coevo.algorithms.p2o.search import Search
 from prompt_coevo.algorithms.p2o.settings import P2OSettings
 from prompt_coevo.algorithms.p2o.solvers import Solvers
@@ -29,7 +31,7 @@ from prompt_coevo.candidates.searches import SearchRequest, SearchResult
 from prompt_coevo.candidates.trials import Trial
 from prompt_coevo.context import Context
 from prompt_coevo.markers import PROJECT, hookimpl
-from prompt_coevo.policy import Policy
+from prompt_coevo.policy import Policy, ground_truth
 from prompt_coevo.rng import counter_rng
 from prompt_coevo.types import EMPTY_TEMPLATE, Group, MemberPlan, Summary
 
@@ -137,9 +139,11 @@ class P2O:
             return
         self._totals["searches"] += 1
         self._totals["search_rollouts"] += result.rollouts
-        self._cover = TemplateCover.from_pool(
-            result.pool, frozenset(hard_ids), self._settings.solved_at
-        )
+        pool, solved_at = result.pool, self._settings.solved_at
+        for template in one_answer(pool, solved_at, partial(ground_truth, policy)):
+            self._context.note("one_answer", template=template.id, text=template.text)
+            pool = pool.without(template)
+        self._cover = TemplateCover.from_pool(pool, frozenset(hard_ids), solved_at)
         self._most_templates = max(self._most_templates, self._in_use)
         self._context.notify(
             hookspecs.coevo_after_templates_assigned, cover=self._cover, result=result

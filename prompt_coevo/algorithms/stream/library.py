@@ -13,6 +13,7 @@ State: TypeAlias = Literal["trial", "in use"]
 _DROPPED: Final = 1_024
 _SHOWN: Final = 64
 """A template remembers at most this many questions that it was written for, the latest ones."""
+_SOLVED: Final = 8
 
 
 class Dropped(NamedTuple):
@@ -29,7 +30,7 @@ class Template:
 
     `shown` are the numbers of the questions that its proposer saw fail, `since` is the epoch of its
     arrival. On trial, it counts its rollouts on hard questions like these: all of them, and those on
-    questions that the proposer did not see.
+    questions that the proposer did not see. `solved_on` are the questions that it solved last.
     """
 
     candidate: Candidate
@@ -41,6 +42,7 @@ class Template:
     solved: int = 0
     tried_unseen: int = 0
     solved_unseen: int = 0
+    solved_on: tuple[int, ...] = ()
 
     def write_for(self, shown: Sequence[int], *, anew: bool) -> None:
         """Add questions that the template was proposed for again. `anew`: they are of another kind, so
@@ -53,6 +55,8 @@ class Template:
         """Count one rollout of the trial."""
         self.tried += 1
         self.solved += solved
+        if solved:
+            self.solved_on = tuple(dict.fromkeys((question, *self.solved_on)))[:_SOLVED]
         if question not in self.shown:
             self.tried_unseen += 1
             self.solved_unseen += solved
@@ -121,6 +125,7 @@ class Library:
                 "solved": template.solved,
                 "tried_unseen": template.tried_unseen,
                 "solved_unseen": template.solved_unseen,
+                "solved_on": [ids[question] for question in template.solved_on],
             }
             for template in self
             if template.slot
@@ -136,7 +141,9 @@ class Library:
         for line in state["templates"]:
             values = dict(line)
             candidate = Candidate.from_json(values.pop("candidate"))
-            values["shown"] = tuple(numbers[one] for one in values["shown"] if one in numbers)
+            for name in ("shown", "solved_on"):
+                kept = values.get(name, ())  # earlier versions wrote no `solved_on`
+                values[name] = tuple(numbers[one] for one in kept if one in numbers)
             self._templates[candidate.id] = Template(candidate, **values)
         for name, (text, shown) in state["dropped"].items():
             if still := tuple(numbers[one] for one in shown if one in numbers):

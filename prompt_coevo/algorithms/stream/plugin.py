@@ -5,7 +5,8 @@ without a template, the others under templates of a library, drawn by what is kn
 question and on questions like it. After every weight update a few calls to the reflection model start in
 the background, about questions that no template is expected to solve. Rollouts of the next groups try the
 templates it writes. A template comes into use once it succeeds on a question that its proposer did not
-see. A question stays hard until it is solved without a template.
+see; where right answers repeat, on two that have different ones. A question stays hard until it is solved
+without a template.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from prompt_coevo.algorithms.stream.upcoming import Ahead
 from prompt_coevo.context import Context
 from prompt_coevo.errors import HostError, StateError
 from prompt_coevo.markers import PROJECT, hookimpl
-from prompt_coevo.policy import Policy
+from prompt_coevo.policy import Policy, ground_truth
 from prompt_coevo.rng import counter_rng
 from prompt_coevo.types import EMPTY_TEMPLATE, Group, MemberPlan, Rollout, Summary
 
@@ -175,7 +176,9 @@ class Stream:
             raise HostError("a step ended before training began; call begin(policy) first")
         self._notice_the_instruction()
         hard = {one for one in self._hard_numbers if not self._comparison.compares(one)}
-        self._trials.judge(hard, self._epoch, self._step)
+        self._trials.judge(
+            hard, self._epoch, self._step, lambda number: ground_truth(policy, self._ids[number])
+        )
         for candidate, shown in self._reflection.replies(self._step, policy):
             self._trials.take_in(candidate, shown, self._epoch)
         if not last and self._may_use_replies(hard):

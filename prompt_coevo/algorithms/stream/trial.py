@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Callable, Collection
 from typing import Final
 
 from prompt_coevo.algorithms.stream.evidence import Evidence
@@ -11,6 +12,7 @@ from prompt_coevo.algorithms.stream.library import Template
 _TRIES: Final = 10
 """Drop a template after so many rollouts without a success. One that solves a fourth of them is dropped by
 chance in 6 % of trials."""
+_TRIES_OF_ONE_ANSWER: Final = 2 * _TRIES
 
 
 def concerns(template: Template, question: int, evidence: Evidence) -> bool:
@@ -29,14 +31,33 @@ def unseen(template: Template, hard: Collection[int], evidence: Evidence) -> lis
     return [question for question in evidence.around(template.shown) if question in hard]
 
 
-def verdict(template: Template, *, proof: bool, stale: bool) -> bool | None:
+def one_answer(template: Template, evidence: Evidence, truth: Callable[[int], str | None]) -> bool:
+    """Return True if a constant answer would have solved as much as the template did.
+
+    So it is if all that it solved has one right answer, which several questions like those shown have,
+    while others have a different one: labels, multiple choice, small numbers. `truth` returns a question's
+    right answer; None if it is unknown, since then nothing can be told.
+    """
+    right = {truth(question) for question in template.solved_on}
+    if len(right) != 1 or None in right:
+        return False
+    alike = {*template.shown, *evidence.around(template.shown), *template.solved_on}
+    counts = Counter(truth(question) for question in alike)
+    return counts[right.pop()] > 1 and len(counts.keys() - {None}) > 1
+
+
+def verdict(
+    template: Template, *, proof: bool, stale: bool, one_answer: bool = False
+) -> bool | None:
     """Return True if the template comes into use, False if it is dropped, None if that is still open.
 
-    `proof` requires a success on a question that its proposer did not see. `stale`: the trial is too old.
+    `proof` requires a success on a question that its proposer did not see, and with `one_answer` another
+    one whose right answer is different. `stale`: the trial is too old.
     """
-    if template.solved_unseen if proof else template.solved:
+    solved = template.solved_unseen if proof else template.solved
+    if solved and not one_answer:
         return True
     if stale:
         return False
     tries = template.tried_unseen if template.solved else template.tried
-    return False if tries >= _TRIES else None
+    return False if tries >= (_TRIES_OF_ONE_ANSWER if solved else _TRIES) else None

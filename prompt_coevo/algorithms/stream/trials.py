@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from prompt_coevo.algorithms.stream.evidence import Evidence
 from prompt_coevo.algorithms.stream.library import Library, Template
 from prompt_coevo.algorithms.stream.settings import StreamSettings
-from prompt_coevo.algorithms.stream.trial import unseen, verdict
+from prompt_coevo.algorithms.stream.trial import one_answer, unseen, verdict
 from prompt_coevo.context import Context
 from prompt_coevo.types import Candidate
 
@@ -40,13 +40,21 @@ class Trials:
             template.write_for(shown, anew=anew)
             self._evidence.write_for(template.slot, template.shown)
 
-    def judge(self, hard: Collection[int], epoch: int, step: int) -> None:
+    def judge(
+        self, hard: Collection[int], epoch: int, step: int, truth: Callable[[int], str | None]
+    ) -> None:
         """Bring proven templates into use and drop those that failed. If the library is too full, drop
-        those that recently solved least on the questions that are hard now."""
+        those that recently solved least on the questions that are hard now. `truth` returns a question's
+        right answer, or None."""
         for template in self._library.in_state("trial"):
             others = unseen(template, hard, self._evidence) if self._settings.proof else []
             stale = epoch - template.since > _PATIENCE
-            joins = verdict(template, proof=bool(others), stale=stale)
+            joins = verdict(
+                template,
+                proof=bool(others),
+                stale=stale,
+                one_answer=one_answer(template, self._evidence, truth),
+            )
             if joins:
                 template.state = "in use"
                 self._totals["templates_joined"] += 1

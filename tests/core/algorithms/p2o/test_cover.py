@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from prompt_coevo.algorithms.p2o.cover import TemplateCover
+from prompt_coevo.algorithms.p2o.cover import TemplateCover, one_answer
 from prompt_coevo.candidates.trials import ScoredPool
 from prompt_coevo.types import EMPTY_TEMPLATE, Candidate, PolicyVersion
 
@@ -27,6 +27,33 @@ def pool(
 
 # The empty template solves nothing, A solves d0 to d2 (mean 3/4), B solves d3 (mean 1/4), C adds nothing.
 POOL = pool([0, 0, 0, 0], [1, 1, 1, 0], [0, 0, 0, 1], [1, 0, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("solved", "truths", "refused"),
+    [
+        ("1110000", "yyynnnn", True),  # always yes
+        ("1110100", "yyynnnn", False),  # it has solved a no
+        ("1100000", "yyynnnn", False),  # too few to tell
+        ("1110000", "abcdefg", False),  # a constant answer solves one of these
+        ("1111100", "yyyyynn", False),  # too few others
+        ("1110000", "yyy????", False),  # nobody knows the others' right answers
+        ("1110000", "???nnnn", False),
+        ("0000000", "yyynnnn", False),
+    ],
+)
+def test_a_template_for_one_answer_is_told_from_one_that_works(
+    solved: str, truths: str, refused: bool
+) -> None:
+    questions = tuple(str(number) for number in range(len(truths)))
+    scores = np.array([[0.0] * 7, [float(one) for one in solved]])
+    measured = ScoredPool((EMPTY_TEMPLATE, A), questions, scores, PolicyVersion())
+    right = {
+        one: None if truth == "?" else truth for one, truth in zip(questions, truths, strict=False)
+    }
+    assert one_answer(measured, 1.0, right.__getitem__) == ((A,) if refused else ())
+    assert measured.without(A).candidates == (EMPTY_TEMPLATE,)
+    assert measured.without(A).scores.shape == (1, 7)
 
 
 @pytest.fixture

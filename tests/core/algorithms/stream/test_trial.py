@@ -14,7 +14,7 @@ from prompt_coevo.algorithms.stream.evidence import Belief, Evidence
 from prompt_coevo.algorithms.stream.library import Library, Template
 from prompt_coevo.algorithms.stream.likeness import Unlike
 from prompt_coevo.algorithms.stream.members import draw_members
-from prompt_coevo.algorithms.stream.trial import concerns, unseen, verdict
+from prompt_coevo.algorithms.stream.trial import concerns, one_answer, unseen, verdict
 from prompt_coevo.algorithms.stream.trials import Trials
 from prompt_coevo.types import Candidate
 
@@ -47,6 +47,55 @@ def test_a_verdict(counts: dict[str, int], proof: bool, expected: bool | None) -
     assert verdict(one, proof=proof, stale=False) is expected
     if expected is None:
         assert verdict(one, proof=proof, stale=True) is False
+
+
+@pytest.mark.parametrize(
+    ("solved", "others", "refused"),
+    [
+        ({1: "yes"}, {3: "yes", 4: "no"}, True),
+        ({1: "yes", 2: "yes"}, {3: "yes", 4: "no"}, True),
+        ({1: "yes", 2: "no"}, {3: "yes", 4: "no"}, False),
+        ({1: "yes", 2: "yes"}, {3: "no"}, True),  # all yes are solved
+        ({1: "Oslo"}, {3: "Bern", 4: "Rome"}, False),  # a constant answer would not do it again
+        ({1: "yes"}, {3: "yes"}, False),  # there is no other answer to ask for
+        ({1: None}, {3: "yes", 4: "no"}, False),
+        ({1: "yes"}, {3: None, 4: None}, False),
+        ({}, {3: "yes", 4: "no"}, False),
+    ],
+)
+def test_a_constant_answer_proves_nothing(
+    solved: dict[int, str | None], others: dict[int, str | None], refused: bool
+) -> None:
+    alike = Evidence(5, SharedValue(["a"] * 5))
+    one = template("z", 0, solved_on=tuple(solved))
+    right = {0: None, **solved, **others}
+    assert one_answer(one, alike, right.get) is refused
+
+
+@pytest.mark.parametrize(("tries", "expected"), [(10, None), (19, None), (20, False)])
+def test_a_template_of_one_answer_stays_on_trial_for_a_while(
+    tries: int, expected: bool | None
+) -> None:
+    one = template(tried=tries, solved=5, tried_unseen=tries, solved_unseen=5)
+    assert verdict(one, proof=True, stale=False, one_answer=True) is expected
+    assert verdict(one, proof=True, stale=True, one_answer=True) is False
+
+
+def test_a_template_remembers_the_questions_that_it_solved_last() -> None:
+    one = template("z", 0)
+    for number in (0, 1, 2, 1):
+        one.count(number, True)
+    one.count(3, False)
+    assert one.solved_on == (1, 2, 0)
+    library, again = Library(size=4), Library(size=4)
+    library.add(one.candidate, (0,), 0).solved_on = (1, 2)
+    state = library.to_json(list("abcd"))
+    again.load(state, {"a": 0, "c": 2})
+    kept = again.get(one.candidate.id)
+    assert kept is not None
+    assert kept.solved_on == (2,)
+    del state["templates"][0]["solved_on"]  # as an earlier version wrote it
+    again.load(state, {"a": 0, "c": 2})
 
 
 def test_what_a_proposer_saw_proves_nothing() -> None:
@@ -129,7 +178,7 @@ def test_a_template_is_closed_to_the_kinds_that_it_failed_on_and_to_no_other() -
         settings=SimpleNamespace(section=lambda kind: kind()), note=lambda *_, **__: None
     )
     trials = Trials(context, library, known, Counter())
-    trials.judge({0, 1, 2, 3}, epoch=9, step=0)
+    trials.judge({0, 1, 2, 3}, epoch=9, step=0, truth=lambda _: None)
     ((_, failed_on),) = library.dropped.values()
     assert failed_on == (0,)
 
