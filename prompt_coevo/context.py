@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
+from prompt_coevo.lines import JSON
 from prompt_coevo.proposals import Proposer, RecordedModel
 from prompt_coevo.types import PolicyVersion
 
@@ -53,7 +54,7 @@ class Context(Protocol):
         """Return the first gate's reason to reject, or None. A gate that raises rejects."""
         ...
 
-    def note(self, event: str, **fields: Any) -> None:
+    def note(self, event: str, **fields: JSON) -> None:
         """Write one line to the run's journal."""
         ...
 

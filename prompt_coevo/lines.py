@@ -7,9 +7,12 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from prompt_coevo import files
+
+JSON: TypeAlias = "Mapping[str, JSON] | Sequence[JSON] | str | int | float | bool | None"
+"""Any value that JSON can hold."""
 
 _BLOCK: Final = 1 << 16
 
@@ -26,7 +29,7 @@ class Lines:
         self._whole = False
         """True once the file is known to end with a newline."""
 
-    def append(self, records: Sequence[Mapping[str, Any]], *, sync: bool = False) -> None:
+    def append(self, records: Sequence[Mapping[str, object]], *, sync: bool = False) -> None:
         """Write each record as one line; with `sync` they are on the disk on return.
 
         Values that JSON does not know are written as text. Raise OSError; the last line may then be cut
@@ -71,7 +74,7 @@ class Lines:
                 yield record(line)
 
 
-def shown(value: object, show: Callable[[Any], str] = str) -> str:
+def shown(value: object, show: Callable[[object], str] = str) -> str:
     """Convert any object to text, also one whose `str` or `repr` raises."""
     try:
         return show(value)
@@ -79,14 +82,14 @@ def shown(value: object, show: Callable[[Any], str] = str) -> str:
         return f"{type(value).__name__} that cannot be shown: {type(error).__name__}"
 
 
-def _line(record: Mapping[str, Any]) -> str:
+def _line(record: Mapping[str, object]) -> str:
     try:
         return json.dumps(record, default=str) + "\n"
     except (TypeError, ValueError, RecursionError):  # keys of other types, or a loop
         return json.dumps({str(key): _text(value) for key, value in record.items()}) + "\n"
 
 
-def _text(value: Any) -> Any:
+def _text(value: object) -> JSON:
     if isinstance(value, (str, int, float, bool, type(None))):
         return value
     return shown(value, repr)

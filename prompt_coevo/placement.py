@@ -151,7 +151,7 @@ def system_message(prompt: Prompt) -> str | None:
     return _message_text(prompt[0])
 
 
-def _edit_question(prompt: Prompt, edit: Any) -> Prompt:
+def _edit_question(prompt: Prompt, edit: Callable[[str], str]) -> Prompt:
     if isinstance(prompt, RenderedChat):
         return prompt.edited(edit)
     if isinstance(prompt, str):
@@ -165,7 +165,7 @@ def _edit_question(prompt: Prompt, edit: Any) -> Prompt:
     return messages
 
 
-def _edit_content(content: Any, edit: Any) -> Any:
+def _edit_content(content: Any, edit: Callable[[str], str]) -> Any:
     if isinstance(content, str):
         return edit(content)
     parts = list(content or ())

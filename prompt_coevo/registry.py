@@ -78,10 +78,10 @@ _BUILT_IN: Final[Mapping[Kind, Mapping[str, str]]] = {
         "unicode": f"{_ANALYZERS}:unicode",
     },
 }
-_registered: dict[Kind, dict[str, Any]] = {kind: {} for kind in _BUILT_IN}
+_registered: dict[Kind, dict[str, object]] = {kind: {} for kind in _BUILT_IN}
 
 
-def register(kind: Kind, name: str, component: Any) -> None:
+def register(kind: Kind, name: str, component: object) -> None:
     """Offer a component under a name in this process. Raise PluginError if the name is taken."""
     if name in names(kind):
         raise PluginError(

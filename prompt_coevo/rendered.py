@@ -10,11 +10,11 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from prompt_coevo.errors import DatasetError
 from prompt_coevo.placement import Message, Placement, Prompt, RenderedChat
-from prompt_coevo.tokens import special_tokens
+from prompt_coevo.tokens import Tokenizer, special_tokens
 
 Render: TypeAlias = Callable[[Sequence[Message], bool], str]
 """Render a chat as a text; True adds the opening of the assistant's turn."""
@@ -161,7 +161,7 @@ class ChatReader:
     `processing_class` is a tokenizer or processor of transformers.
     """
 
-    def __init__(self, processing_class: Any) -> None:
+    def __init__(self, processing_class: Tokenizer) -> None:
         self._processing = processing_class
 
     def __call__(self, prompt: Prompt) -> Prompt:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Protocol
 
-from prompt_coevo.placement import Prompt
+from prompt_coevo.placement import Message, Prompt
 
 _ROLE_MARK: Final = re.compile(
     r"""\[/?[A-Z][A-Z_]+\]          # [INST], [/INST]
@@ -18,14 +18,26 @@ _ROLE_MARK: Final = re.compile(
 )
 
 
-def encode(processing_class: Any, text: str) -> list[int]:
+class Tokenizer(Protocol):
+    """The parts of a transformers tokenizer or processor that we use. Results depend on the options."""
+
+    def __call__(self, text: str | list[str], **options: bool) -> Mapping[str, Any]: ...
+
+    def apply_chat_template(
+        self, chats: Sequence[Message] | Sequence[Sequence[Message]], **options: bool | str
+    ) -> Any: ...
+
+    def batch_decode(self, ids: Any, *, skip_special_tokens: bool) -> list[str]: ...
+
+
+def encode(processing_class: Tokenizer, text: str) -> list[int]:
     """Return the ids of a text, without special tokens around it."""
     tokenizer = getattr(processing_class, "tokenizer", processing_class)
     ids: list[int] = tokenizer(str(text), add_special_tokens=False)["input_ids"]
     return ids
 
 
-def encode_all(processing_class: Any, texts: Sequence[str]) -> list[list[int]]:
+def encode_all(processing_class: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
     """Return the ids of each text, as `encode` does. There must be at least one text."""
     tokenizer = getattr(processing_class, "tokenizer", processing_class)
     ids: list[list[int]] = tokenizer(
@@ -37,7 +49,7 @@ def encode_all(processing_class: Any, texts: Sequence[str]) -> list[list[int]]:
     return ids
 
 
-def encode_prompt(processing_class: Any, prompt: Prompt) -> list[int]:
+def encode_prompt(processing_class: Tokenizer, prompt: Prompt) -> list[int]:
     """Return the ids of a text, or of a chat rendered by the chat template."""
     if isinstance(prompt, str):
         return encode(processing_class, prompt)
@@ -47,7 +59,7 @@ def encode_prompt(processing_class: Any, prompt: Prompt) -> list[int]:
     return ids[0]
 
 
-def special_tokens(processing_class: Any) -> dict[int, str]:
+def special_tokens(processing_class: Tokenizer) -> dict[int, str]:
     """Return special tokens and the chat template's marks, by id.
 
     Unknown words may be encoded as one of them: see `unknown_token`.
@@ -64,7 +76,7 @@ def special_tokens(processing_class: Any) -> dict[int, str]:
     return found
 
 
-def role_marks(processing_class: Any) -> tuple[str, ...]:
+def role_marks(processing_class: Tokenizer) -> tuple[str, ...]:
     """Return the marks of turns in the chat template that are plain text, such as `[/INST]`."""
     tokenizer = getattr(processing_class, "tokenizer", processing_class)
     template = "\n".join({*_chat_templates(processing_class), *_chat_templates(tokenizer)})
@@ -72,14 +84,14 @@ def role_marks(processing_class: Any) -> tuple[str, ...]:
     return tuple(sorted(set(_ROLE_MARK.findall(template)).difference(special)))
 
 
-def unknown_token(processing_class: Any) -> int | None:
+def unknown_token(processing_class: Tokenizer) -> int | None:
     """Return the id of unknown words. Some tokenizers, such as GPT-2's, share it with the end of text."""
     tokenizer = getattr(processing_class, "tokenizer", processing_class)
     unknown: int | None = getattr(tokenizer, "unk_token_id", None)
     return unknown
 
 
-def _chat_templates(processing_class: Any) -> Iterator[str]:
+def _chat_templates(processing_class: Tokenizer) -> Iterator[str]:
     """Yield the chat templates; there may be several, with names."""
     found = getattr(processing_class, "chat_template", None) or ""
     yield from [found] if isinstance(found, str) else found.values()

@@ -19,6 +19,7 @@ from typing import (
 )
 
 from prompt_coevo.errors import HostError
+from prompt_coevo.lines import JSON
 from prompt_coevo.placement import Placement, Prompt
 
 CandidateKind: TypeAlias = Literal["instruction", "template"]
@@ -63,7 +64,7 @@ class Candidate:
         data = f"{self.kind}\0{self.text}".encode("utf-8", "surrogatepass")
         return hashlib.sha256(data).hexdigest()[:16]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, JSON]:
         return asdict(self)
 
     @classmethod
@@ -151,7 +152,7 @@ class Assignment:
     def _template_text(self) -> str | None:
         return self.template.text if self.template else None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, JSON]:
         return asdict(self)
 
     @classmethod
@@ -341,7 +342,7 @@ class Summary:
     text: str
     for_nothing: bool = False
     lines: tuple[str, ...] = ()
-    findings: Mapping[str, Any] | None = None
+    findings: Mapping[str, JSON] | None = None
 
 
 def _of(kind: type[V], value: object) -> V:

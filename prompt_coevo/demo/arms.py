@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from prompt_coevo.errors import SettingsError
+from prompt_coevo.lines import JSON
 
 BUDGET: Final = 24_576
 """Rollouts of a run: 128 steps, or eight epochs if all rollouts are training's."""
@@ -28,14 +29,14 @@ class Arm:
     """One way to train. Without settings it is the bare trainer."""
 
     label: str
-    values: Mapping[str, Any] | None = None
+    values: Mapping[str, JSON] | None = None
 
     @property
     def coevolves(self) -> bool:
         return self.values is not None
 
 
-INSPO: Final[Mapping[str, Any]] = {
+INSPO: Final[Mapping[str, JSON]] = {
     "instruction": FIRST_INSTRUCTION,
     "evolve_until": 100,
     "verify_size": 64,
@@ -44,17 +45,17 @@ INSPO: Final[Mapping[str, Any]] = {
 """INSPO's settings for a run of 128 steps."""
 
 
-def stream_arm(label: str, **changes: Any) -> Arm:
+def stream_arm(label: str, **changes: JSON) -> Arm:
     """Build an arm of the stream with its defaults; a question is hard if all its rollouts fail."""
     return Arm(label, {"ground_truth_column": "answer", **changes, "stream": {"tau": 0.01}})
 
 
-def p2o_arm(label: str, **p2o: Any) -> Arm:
+def p2o_arm(label: str, **p2o: JSON) -> Arm:
     """Build an arm of P2O, scaled to this world."""
     return Arm(label, {"preset": "demo-p2o", "p2o": {"calls_per_hard": "unlimited", **p2o}})
 
 
-def inspo_arm(label: str, **inspo: Any) -> Arm:
+def inspo_arm(label: str, **inspo: JSON) -> Arm:
     """Build an arm of INSPO on the schedule of a run of 128 steps."""
     return Arm(label, {"preset": "demo-inspo", "inspo": {**INSPO, **inspo}})
 

@@ -4,18 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from prompt_coevo.demo.digits import MAX_COMPLETION, Asked, chat, spell
+from prompt_coevo.tokens import Tokenizer
 
 _ROWS_AT_ONCE = 512
 
 
+class Model(Protocol):
+    """The parts of a transformers model that we use."""
+
+    training: bool
+
+    @property
+    def device(self) -> torch.device: ...
+
+    def eval(self) -> Model: ...
+
+    def train(self, mode: bool) -> Model: ...
+
+    def generate(self, **options: torch.Tensor | float | None) -> torch.Tensor: ...
+
+
 @contextmanager
-def undisturbed(model: Any) -> Iterator[None]:
+def undisturbed(model: Model) -> Iterator[None]:
     """Use evaluation mode and a fixed random state inside the context; restore both afterwards."""
     was_training = model.training
     model.eval()
@@ -27,15 +44,15 @@ def undisturbed(model: Any) -> Iterator[None]:
 
 
 def rewards(
-    model: Any,
-    tokenizer: Any,
+    model: Model,
+    tokenizer: Tokenizer,
     tasks: Sequence[Asked],
     temperature: float = 0.0,
     instruction: str | None = None,
     *,
     grade: Callable[[str, str], float],
     max_completion: int = MAX_COMPLETION,
-) -> np.ndarray[Any, np.dtype[np.float64]]:
+) -> npt.NDArray[np.float64]:
     """Return the reward of one answer per question; temperature 0 is greedy.
 
     `grade` is the world's reward of a completion, given the right answer.
@@ -54,11 +71,11 @@ def rewards(
 
 
 def completions(
-    model: Any,
-    tokenizer: Any,
+    model: Model,
+    tokenizer: Tokenizer,
     chats: Sequence[list[dict[str, str]]],
     at_once: int,
-    **generation: Any,
+    **generation: float | None,
 ) -> Iterator[str]:
     """Generate for `at_once` conversations at a time and yield the completions in order.
 

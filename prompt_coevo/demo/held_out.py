@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from prompt_coevo.demo.digits import Asked
-from prompt_coevo.demo.evaluate import rewards, undisturbed
+from prompt_coevo.demo.evaluate import Model, rewards, undisturbed
 from prompt_coevo.demo.results import Share, WordScore
 from prompt_coevo.demo.splits import held_out_tasks, longer_tasks
 from prompt_coevo.demo.world import World, reward
+from prompt_coevo.tokens import Tokenizer
 
 LONGEST_ANSWER: Final = 22
 """Tokens of an answer about the longest list, with room to be wrong."""
@@ -24,7 +25,7 @@ class HeldOut:
         self._tasks = held_out_tasks(world)
         self._asked = Counter(task.word for task in self._tasks)
 
-    def score(self, model: Any, tokenizer: Any, instruction: str | None) -> dict[str, int]:
+    def score(self, model: Model, tokenizer: Tokenizer, instruction: str | None) -> dict[str, int]:
         """Count the right answers by word, on new lists and without a template."""
         with undisturbed(model):
             found = rewards(model, tokenizer, self._tasks, instruction=instruction, grade=reward)
@@ -47,14 +48,16 @@ class HeldOut:
             for word in sorted(self._asked)
         }
 
-    def last(self, model: Any, tokenizer: Any, instruction: str | None) -> dict[str, Share]:
+    def last(self, model: Model, tokenizer: Tokenizer, instruction: str | None) -> dict[str, Share]:
         """Score what is scored only at the end: `longer` has hard words and lists longer than any in
         training."""
         tasks = [task for task in longer_tasks(self._world) if task.kind == "hard"]
         return {"longer": share(model, tokenizer, tasks, instruction)}
 
 
-def share(model: Any, tokenizer: Any, tasks: Sequence[Asked], instruction: str | None) -> Share:
+def share(
+    model: Model, tokenizer: Tokenizer, tasks: Sequence[Asked], instruction: str | None
+) -> Share:
     """Count the right answers to questions with lists of any length."""
     with undisturbed(model):
         found = rewards(

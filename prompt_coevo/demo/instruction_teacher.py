@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import random
 import re
-from typing import Any, Final
+from typing import Final, Generic
 
-from prompt_coevo.demo.rule_teacher import RuleTeacher
+from prompt_coevo.demo.rule_teacher import FailureT, Rule, RuleTeacher
 
 _PARENT: Final = re.compile(r"<ins_0>(.*?)</ins_0>", re.DOTALL)
 _SCORED: Final = re.compile(r"<ins_(\d+)>(.*?)</ins_\1>\s*<score_\1>(\d+)</score_\1>", re.DOTALL)
@@ -21,13 +21,13 @@ _INVENTS: Final = 0.3
 _MOST_FILLERS: Final = 3
 
 
-class InstructionTeacher:
+class InstructionTeacher(Generic[FailureT, Rule]):
     """Call it with any of the three meta-prompts. The reply is a function of the prompt and the seed.
 
     `reasoner` is the world's teacher: it knows how to write rules and how many fit into an instruction.
     """
 
-    def __init__(self, reasoner: RuleTeacher[Any, Any]) -> None:
+    def __init__(self, reasoner: RuleTeacher[FailureT, Rule]) -> None:
         self._reasoner = reasoner
 
     def __call__(self, prompt: str) -> str:
@@ -41,7 +41,7 @@ class InstructionTeacher:
     def _one(self, prompt: str, rng: random.Random) -> str:
         reasoner = self._reasoner
         parent = _PARENT.search(prompt)
-        rules: dict[str, Any] = reasoner.rules_in(parent[1]) if parent else {}
+        rules: dict[str, Rule] = reasoner.rules_in(parent[1]) if parent else {}
         scored = [
             (float(found[3]), reasoner.rules_in(found[2])) for found in _SCORED.finditer(prompt)
         ]
@@ -57,7 +57,7 @@ class InstructionTeacher:
         return reasoner.spelled(rules, rng, _MOST_FILLERS)
 
 
-def _recombined(scored: list[tuple[float, dict[str, Any]]], rng: random.Random) -> dict[str, Any]:
+def _recombined(scored: list[tuple[float, dict[str, Rule]]], rng: random.Random) -> dict[str, Rule]:
     """Combine the best instruction with some rules of two others that did well."""
     ranked = [rules for _, rules in sorted(scored, key=lambda entry: -entry[0])[:6]]
     rules = dict(ranked[0])

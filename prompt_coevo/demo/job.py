@@ -14,6 +14,7 @@ from prompt_coevo.demo.arms import BUDGET, FIRST_INSTRUCTION, QUESTIONS, Arm
 from prompt_coevo.demo.splits import SHARES, Shares, training_tasks
 from prompt_coevo.demo.teacher import teacher
 from prompt_coevo.demo.world import Task, World, clause
+from prompt_coevo.lines import JSON
 from prompt_coevo.settings import Settings
 
 
@@ -57,9 +58,9 @@ def first_instruction(world: World) -> str:
     return " ".join(["note remember", *rules])
 
 
-def _filled(values: Mapping[str, Any], instruction: str) -> dict[str, Any]:
+def _filled(values: Mapping[str, JSON], instruction: str) -> dict[str, JSON]:
     """Replace the placeholders with the instruction."""
-    filled = {}
+    filled: dict[str, JSON] = {}
     for name, value in values.items():
         if isinstance(value, Mapping):
             value = _filled(value, instruction)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 import numpy as np
+
+from prompt_coevo.lines import JSON
 
 Report = Callable[[int, float | None], None]
 """Called with all rollouts so far, after every step; after an evaluation also with the accuracy on hard
@@ -86,5 +87,5 @@ class ArmResult:
         """Return the mean of the curve over the budget."""
         return area(self.spent, self.curve(*kinds), self.budget)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, JSON]:
         return asdict(self)

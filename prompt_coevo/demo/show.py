@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from rich import box
@@ -17,6 +17,7 @@ from rich.text import Text
 
 from prompt_coevo.demo.arms import ARMS, POINTS, Arm
 from prompt_coevo.demo.results import ArmResult
+from prompt_coevo.lines import JSON
 
 _Value: TypeAlias = Callable[[ArmResult], float]
 _LOOKS: Final = ("o-", "s--", "^-.", "D:", "v-", "P--")
@@ -166,7 +167,9 @@ def draw_curves(results: Sequence[ArmResult], path: Path, exhibit: Exhibit = FAC
     pyplot.close(figure)
 
 
-def as_json(results: Sequence[ArmResult], command: str, exhibit: Exhibit = FACTS) -> dict[str, Any]:
+def as_json(
+    results: Sequence[ArmResult], command: str, exhibit: Exhibit = FACTS
+) -> dict[str, JSON]:
     """Return every run's numbers and the means of each arm."""
     return {
         "command": command,

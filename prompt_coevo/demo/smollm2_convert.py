@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 _CONTEXT: Final = 8192
 _CONTROL: Final = 3  # llama.cpp's kind for tokens that are never text
@@ -16,7 +19,7 @@ def convert(gguf_file: Path, folder: Path) -> None:
     tokenizer.save_pretrained(folder)
 
 
-def read_model(gguf_file: Path) -> Any:
+def read_model(gguf_file: Path) -> PreTrainedModel:
     """Load the model as an ordinary one; only rounding remains of the quantization."""
     import torch
     import transformers
@@ -33,7 +36,7 @@ def read_model(gguf_file: Path) -> Any:
     )
 
 
-def read_tokenizer(gguf_file: Path) -> Any:
+def read_tokenizer(gguf_file: Path) -> PreTrainedTokenizerFast:
     """Build the tokenizer that the file describes: byte pieces, with each digit on its own.
 
     transformers can read one, too, but it does not split digits, and up to 5.15 uses the wrong end token.

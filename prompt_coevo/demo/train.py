@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import torch
 
@@ -16,6 +15,7 @@ from prompt_coevo.demo.results import ArmResult, Report
 from prompt_coevo.demo.trainer import build_trainer, quieten
 from prompt_coevo.demo.watch import counting, run
 from prompt_coevo.demo.world import World, base_path, reward
+from prompt_coevo.lines import JSON
 from prompt_coevo.settings import Settings
 
 
@@ -27,7 +27,7 @@ def train(
     grade: Callable[[str, str], float] = reward,
     plugins: Mapping[str, object] | None = None,
     columns: Mapping[str, Sequence[str]] | None = None,
-    changes: Mapping[str, Any] | None = None,
+    changes: Mapping[str, JSON] | None = None,
     reserve: int = 0,
     held_out: HeldOut | None = None,
 ) -> ArmResult:

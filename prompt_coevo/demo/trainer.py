@@ -7,10 +7,17 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from prompt_coevo.demo.arms import GROUP_SIZE, ROLLOUTS_PER_STEP
 from prompt_coevo.demo.digits import MAX_COMPLETION, Asked, chat, spell
+from prompt_coevo.lines import JSON
+from prompt_coevo.placement import Message
+
+if TYPE_CHECKING:
+    from peft import PeftConfig
+    from trl import GRPOTrainer
 
 
 def build_trainer(
@@ -23,14 +30,13 @@ def build_trainer(
     epochs: int,
     learning_rate: float,
     columns: Mapping[str, Sequence[str]] | None = None,
-    changes: Mapping[str, Any] | None = None,
-    adapter: Any = None,
-) -> Any:
+    changes: Mapping[str, JSON] | None = None,
+    adapter: PeftConfig | None = None,
+) -> GRPOTrainer:
     """Build a trainer for these questions.
 
     `base`: the policy's folder. `grade`: the reward of a completion, given the right answer. `columns`:
     further dataset columns, one value per question. `changes`: overrides of the trainer's configuration.
-    `adapter`: a peft configuration.
     """
     import datasets
     import torch
@@ -43,7 +49,9 @@ def build_trainer(
     for name, values in (columns or {}).items():
         dataset = dataset.add_column(name, list(values))
 
-    def graded(completions: Sequence[Any], answer: Sequence[str], **_: Any) -> list[float]:
+    def graded(
+        completions: Sequence[Sequence[Message]], answer: Sequence[str], **_: object
+    ) -> list[float]:
         return [
             grade(one[0]["content"], truth) for one, truth in zip(completions, answer, strict=True)
         ]
@@ -61,7 +69,7 @@ def build_trainer(
     return trainer
 
 
-def trainer_values(out: Path, seed: int, epochs: int, learning_rate: float) -> dict[str, Any]:
+def trainer_values(out: Path, seed: int, epochs: int, learning_rate: float) -> dict[str, JSON]:
     """Return what all trainers have in common, by the names of TRL's configurations."""
     return {
         "output_dir": str(out),
@@ -94,7 +102,7 @@ def quieten() -> None:
     logging.getLogger("trl").setLevel(logging.ERROR)
 
 
-def _silence(datasets: Any, transformers: Any) -> None:
+def _silence(datasets: ModuleType, transformers: ModuleType) -> None:
     datasets.disable_progress_bars()
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()

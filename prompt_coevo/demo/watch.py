@@ -9,17 +9,25 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from transformers import TrainerCallback
+from transformers import TrainerCallback, TrainerControl
 
 from prompt_coevo.adapters.common.patching import swapped
 from prompt_coevo.adapters.trl import CoevoCallback
 from prompt_coevo.demo.arms import POINTS, ROLLOUTS_PER_STEP
+from prompt_coevo.demo.evaluate import Model
 from prompt_coevo.demo.job import Job
 from prompt_coevo.demo.results import ArmResult, Report, Share, WordScore
 from prompt_coevo.demo.under_templates import UnderTemplates
 from prompt_coevo.settings import Settings
+from prompt_coevo.tokens import Tokenizer
+from prompt_coevo.types import PolicyVersion, RolloutRequest, Sampling
+
+if TYPE_CHECKING:
+    from trl import GRPOTrainer
+
+    from prompt_coevo.adapters.trl.ranked_policy import Scored
 
 _SHOWN: Final = 8
 
@@ -27,7 +35,9 @@ _SHOWN: Final = 8
 class Examination(Protocol):
     """Held-out questions, and how to score a policy on them."""
 
-    def score(self, model: Any, tokenizer: Any, instruction: str | None) -> Mapping[str, int]:
+    def score(
+        self, model: Model, tokenizer: Tokenizer, instruction: str | None
+    ) -> Mapping[str, int]:
         """Count right answers by the keys of `words`."""
 
     def accuracy(self, right: Mapping[str, int], kind: str) -> float:
@@ -36,13 +46,13 @@ class Examination(Protocol):
     def words(self, right: Sequence[Mapping[str, int]]) -> dict[str, WordScore]:
         """Collect the scores of all points."""
 
-    def last(self, model: Any, tokenizer: Any, instruction: str | None) -> dict[str, Share]:
+    def last(self, model: Model, tokenizer: Tokenizer, instruction: str | None) -> dict[str, Share]:
         """Score what is scored only at the end."""
 
 
 def run(
     job: Job,
-    trainer: Any,
+    trainer: GRPOTrainer,
     settings: Settings | None,
     held_out: Examination,
     report: Report,
@@ -122,9 +132,11 @@ def counted(coevo: CoevoCallback | None) -> Iterator[Counter[str]]:
         return
     original = coevo.policy.sample
 
-    def sample(requests: Sequence[Any], *rest: Any) -> Any:
+    def sample(
+        requests: list[RolloutRequest], sampling: Sampling, version: PolicyVersion
+    ) -> list[Scored]:
         counts.update(batches=1, rollouts=len(requests))
-        return original(list(requests), *rest)
+        return original(requests, sampling, version)
 
     with swapped(coevo.policy, "sample", sample):
         yield counts
@@ -145,7 +157,7 @@ class Watch(TrainerCallback):  # type: ignore[misc]
     def __init__(
         self,
         job: Job,
-        trainer: Any,
+        trainer: GRPOTrainer,
         coevo: CoevoCallback | None,
         held_out: Examination,
         outside: Counter[str],
@@ -184,7 +196,9 @@ class Watch(TrainerCallback):  # type: ignore[misc]
     def on_epoch_begin(self, *_: object, **__: object) -> None:
         self._score_if_due()  # a search between two epochs has spent rollouts
 
-    def on_step_end(self, args: object, state: object, control: Any, **_: object) -> None:
+    def on_step_end(
+        self, args: object, state: object, control: TrainerControl, **_: object
+    ) -> None:
         self.trained += self._per_step
         self._report(self._spent, None)
         self._score_if_due()

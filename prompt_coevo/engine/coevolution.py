@@ -7,7 +7,6 @@ import json
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from prompt_coevo import hookspecs
 from prompt_coevo.candidates.gates import rough_token_count
@@ -25,6 +24,7 @@ from prompt_coevo.engine.run_context import RunContext
 from prompt_coevo.engine.state import seal, unseal, write_view
 from prompt_coevo.engine.summary import tell_what_came_of_it
 from prompt_coevo.errors import EarlySignError, StateError
+from prompt_coevo.lines import JSON
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.policy import Policy
 from prompt_coevo.preflight.page import Page
@@ -49,11 +49,10 @@ class Coevolution:
         self.context = context
         """The run as its plugins see it."""
         self._plugins = context.plugins
-        settings = context.settings
         check_claims(context.methods)
         by_name = {method.name: method for method in context.methods.values()}
         self._planner = Planner(
-            by_name, settings.placement.build(), distill=settings.context_distillation
+            by_name, self.settings.placement.build(), distill=self.settings.context_distillation
         )
         context.policy_version = PolicyVersion(1 + context.journal.last_attempt())
         self._round = 0
@@ -221,8 +220,7 @@ class Coevolution:
 
         Raise HostError if the assignment of a rollout was not planned or was already observed.
         """
-        groups = self._rounds.close(rollouts)
-        if groups:
+        if groups := self._rounds.close(rollouts):
             self._signs.observe(groups)
             self._plugins.each(hookspecs.coevo_observe, groups=groups)
 
@@ -258,7 +256,7 @@ class Coevolution:
         self._ended = True
         self._write_view()
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, JSON]:
         """Return the whole state as JSON values, for the trainer's checkpoint."""
         state = self._sealed_state()
         self._plugins.each(hookspecs.coevo_on_state_saved, state=copy.deepcopy(state))
@@ -266,7 +264,10 @@ class Coevolution:
         return state
 
     def load_state_dict(
-        self, state: Mapping[str, Any], where: str = "the given state", ledgers: Sequence[Path] = ()
+        self,
+        state: Mapping[str, JSON],
+        where: str = "the given state",
+        ledgers: Sequence[Path] = (),
     ) -> None:
         """Resume from a checkpoint, as a new attempt. `ledgers` are the ledger files of the run's earlier
         calls, if it wrote to another folder. Raise StateError if the state does not fit."""
@@ -320,7 +321,7 @@ class Coevolution:
         sign = self.context.early_said[0]
         raise EarlySignError(f'{sign} (to train anyway: early_signs = "warn")')
 
-    def _check_names(self, saved: Mapping[str, Any], where: str) -> None:
+    def _check_names(self, saved: Mapping[str, JSON], where: str) -> None:
         for name in saved:
             if name not in self._plugins.names:
                 raise StateError(
@@ -335,7 +336,7 @@ class Coevolution:
                     "the run; resume from another checkpoint, or start without this one"
                 )
 
-    def _check_run(self, saved: Mapping[str, Any], where: str) -> None:
+    def _check_run(self, saved: Mapping[str, JSON], where: str) -> None:
         if not (differences := self.context.identity.differences(saved)):
             return
         told = "; ".join(differences)
@@ -354,31 +355,30 @@ class Coevolution:
         ledger.open(run, continues=continues, since=since, under_way=under_way)
         say_what_was_lost(self.context)
 
-    def _note_run(self, event: str, **fields: Any) -> None:
+    def _note_run(self, event: str, **fields: JSON) -> None:
         run = self.context.identity
         self.context.note(event, journal=FORMAT, settings=run.meaning, noted=run.noted, **fields)
 
-    def _sealed_state(self) -> dict[str, Any]:
+    def _sealed_state(self) -> dict[str, JSON]:
         attempt, step = self.policy_version
         # Read before the plugins' states, and the position first: a reply that arrives in between must
         # count as unknown to the saved state.
         position = self.context.ledger.position
         asked = self.context.model.under_way if self.context.model else self.context.ledger.unused
         totals = self.context.ledger.totals
-        return seal(
-            {
-                "run": self.context.identity.meaning,
-                "noted": self.context.identity.noted,
-                "attempt": attempt,
-                "step": step,
-                "round": self._round,
-                "epochs": self.epochs,
-                "plugins": self._plugin_states(),
-                "under_way": asked,
-                "ledger": position,
-                "reflection": totals,
-            }
-        )
+        payload: dict[str, JSON] = {
+            "run": self.context.identity.meaning,
+            "noted": self.context.identity.noted,
+            "attempt": attempt,
+            "step": step,
+            "round": self._round,
+            "epochs": self.epochs,
+            "plugins": self._plugin_states(),
+            "under_way": asked,
+            "ledger": position,
+            "reflection": totals,
+        }
+        return seal(payload)
 
     def _plugin_states(self) -> dict[str, str]:
         """Collect the plugins' states. Report and skip one that is not JSON, to save the checkpoint."""
@@ -390,7 +390,7 @@ class Coevolution:
                 self._plugins.report(name, "coevo_state", error)
         return states
 
-    def _write_view(self, state: Mapping[str, Any] | None = None) -> None:
+    def _write_view(self, state: Mapping[str, JSON] | None = None) -> None:
         """Write `state.json`, for people to read; only the state in the trainer's checkpoint is loaded."""
         if self.context.folder is None:
             return

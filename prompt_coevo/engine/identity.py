@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Final
+from typing import Final
 
 from prompt_coevo import registry
 from prompt_coevo.errors import SettingsError
+from prompt_coevo.lines import JSON
 from prompt_coevo.redact import known_keys, names_a_secret, redact_known
 from prompt_coevo.settings import Settings
 from prompt_coevo.settings.method import methods_of
@@ -40,7 +41,7 @@ class Dataset:
         return cls(len(fingerprints), digest.hexdigest()[:32])
 
 
-def digest_of(meaning: Mapping[str, Any]) -> str:
+def digest_of(meaning: Mapping[str, JSON]) -> str:
     """Return the hash of a run's `meaning`, which comes from an identity or a saved state."""
     return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).hexdigest()[:32]
 
@@ -50,8 +51,8 @@ class RunIdentity:
     """The identity of a run. `meaning` determines what the run computes: settings by their dotted names,
     and the dataset. `noted` is for the record: other settings, versions, the trainer."""
 
-    meaning: Mapping[str, Any]
-    noted: Mapping[str, Any]
+    meaning: Mapping[str, JSON]
+    noted: Mapping[str, JSON]
 
     @classmethod
     def of(cls, settings: Settings, dataset: Dataset | None, host: str) -> RunIdentity:
@@ -90,16 +91,16 @@ class RunIdentity:
         """The hash of `meaning`: equal for runs that compute the same."""
         return digest_of(self.meaning)
 
-    def differences(self, saved: Mapping[str, Any]) -> list[str]:
+    def differences(self, saved: Mapping[str, JSON]) -> list[str]:
         """Describe how the settings and the dataset of a saved `meaning` differ from those of this run."""
         return _differences(saved, self.meaning)
 
-    def changes(self, saved: Mapping[str, Any]) -> list[str]:
+    def changes(self, saved: Mapping[str, JSON]) -> list[str]:
         """Describe how the settings and versions of a saved `noted` differ from those of this run."""
         return _differences(saved, self.noted)
 
 
-def _differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+def _differences(saved: Mapping[str, JSON], now: Mapping[str, JSON]) -> list[str]:
     own = json.loads(json.dumps(now))
     return [
         f"{name} was {saved.get(name)!r} and is {own.get(name)!r}"
@@ -108,7 +109,7 @@ def _differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _flat(values: Mapping[str, JSON], prefix: str = "") -> Iterator[tuple[str, JSON]]:
     for name, value in values.items():
         if isinstance(value, Mapping) and value:
             yield from _flat(value, f"{prefix}{name}.")
@@ -116,12 +117,12 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield prefix + str(name), value
 
 
-def _safe(values: Mapping[str, Any], write: Callable[[str], str]) -> dict[str, Any]:
+def _safe(values: Mapping[str, JSON], write: Callable[[str], str]) -> dict[str, JSON]:
     """Sort the values by name and remove secrets: every checkpoint contains the identity."""
     return {name: _written(name, value, write) for name, value in sorted(values.items())}
 
 
-def _written(name: str, value: Any, write: Callable[[str], str]) -> Any:
+def _written(name: str, value: JSON, write: Callable[[str], str]) -> JSON:
     if names_a_secret(name.rpartition(".")[2]) and value and not isinstance(value, bool):
         return "[api key]"
     if isinstance(value, str):
@@ -142,7 +143,7 @@ def _kept_apart(text: str) -> str:
     return f"{shown} [{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}]"
 
 
-def _named(value: Any) -> str:
+def _named(value: object) -> str:
     """Return the name of an object that is no JSON value, such as a function: stable across processes."""
     name = getattr(value, "__qualname__", None) or type(value).__qualname__
     return f"{getattr(value, '__module__', None) or type(value).__module__}.{name}"

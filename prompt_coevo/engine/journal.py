@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from prompt_coevo import files
 from prompt_coevo.errors import SettingsError
-from prompt_coevo.lines import Lines, shown
+from prompt_coevo.lines import JSON, Lines, shown
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.redact import known_keys, redact_known
 
@@ -54,7 +54,7 @@ class Journal:
         self._max_bytes = int(max_file_mb * _MEGABYTE)
         self._longest = max_text_chars
         self._lost = 0
-        self.listener: Callable[[Mapping[str, Any]], None] | None = None
+        self.listener: Callable[[Mapping[str, JSON]], None] | None = None
         """Called with every event as written, even if the disk write fails. Must not raise."""
         if self.path is not None:
             try:
@@ -74,7 +74,7 @@ class Journal:
         journal.path = folder / _NAME
         return journal
 
-    def write(self, events: Sequence[Mapping[str, Any]], *, sync: bool = False) -> None:
+    def write(self, events: Sequence[Mapping[str, JSON]], *, sync: bool = False) -> None:
         """Append events, from any thread; with `sync` they are on the disk on return."""
         if self._lines is None or not events:
             return
@@ -155,13 +155,13 @@ class Journal:
             number = max((one for one, _ in self._put_aside(self.path.parent)), default=0) + 1
             os.replace(self.path, self.path.with_name(f"events.{number:04d}.jsonl"))
 
-    def _field(self, value: Any) -> Any:
+    def _field(self, value: JSON) -> JSON:
         try:
             return self._writable(value)
         except RecursionError:  # a plugin's cyclic or very deeply nested value
             return self._cut(self._plain(value))
 
-    def _writable(self, value: Any) -> Any:
+    def _writable(self, value: JSON) -> JSON:
         """Convert a value to JSON types. Redact all texts in it, also those of unknown objects."""
         if value is None or isinstance(value, int | float):
             return value
@@ -172,7 +172,7 @@ class Journal:
             return {self._plain(key): self._writable(item) for key, item in value.items()}
         return self._cut(self._plain(value))
 
-    def _plain(self, value: Any) -> str:
+    def _plain(self, value: JSON) -> str:
         """Convert a value to redacted text."""
         return redact_known(value if isinstance(value, str) else shown(value), self._known)
 

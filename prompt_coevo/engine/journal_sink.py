@@ -10,6 +10,7 @@ from prompt_coevo.candidates.trials import Trial
 from prompt_coevo.context import Context
 from prompt_coevo.engine.journal import Texts
 from prompt_coevo.engine.step_rewards import StepRewards
+from prompt_coevo.lines import JSON
 from prompt_coevo.markers import hookimpl
 from prompt_coevo.placement import question_text
 from prompt_coevo.policy import Policy
@@ -136,7 +137,7 @@ class JournalSink:
         self._note("state_saved", checksum=state["checksum"])
 
 
-def _described(candidate: Candidate) -> dict[str, Any]:
+def _described(candidate: Candidate) -> dict[str, JSON]:
     return {
         "id": candidate.id,
         "kind": candidate.kind,

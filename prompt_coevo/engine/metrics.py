@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from typing import Any
+from collections.abc import Mapping
 
 from prompt_coevo import hookspecs
 from prompt_coevo.engine.run_context import RunContext
@@ -40,7 +40,7 @@ class Metrics:
         # Plain floats: some JSON writers, such as orjson, refuse a subclass.
         return {f"coevo/{name}": float(value) for name, value in merged.items()}
 
-    def _numbers(self, plugin: str, values: Any) -> dict[str, float]:
+    def _numbers(self, plugin: str, values: Mapping[str, float]) -> dict[str, float]:
         """Return the finite numbers of a plugin. Report a plugin that returns anything else."""
         try:
             numbers = {

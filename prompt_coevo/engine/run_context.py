@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from prompt_coevo import files, hookspecs, registry
 from prompt_coevo.candidates.source import NamedProposers
@@ -16,6 +16,7 @@ from prompt_coevo.engine.identity import RunIdentity
 from prompt_coevo.engine.journal import Journal, Texts
 from prompt_coevo.engine.plugins import Plugins
 from prompt_coevo.errors import SettingsError
+from prompt_coevo.lines import JSON
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.preflight.prompts import Encode
 from prompt_coevo.proposals import Proposer
@@ -132,7 +133,7 @@ class RunContext:
         except Exception as error:  # a gate that raises rejects
             return f"a gate raised {type(error).__name__}: {error}"
 
-    def note(self, event: str, **fields: Any) -> None:
+    def note(self, event: str, **fields: JSON) -> None:
         attempt, step = self.policy_version
         self.journal.write([{"event": event, "attempt": attempt, "step": step, **fields}])
 
@@ -201,9 +202,9 @@ class RunContext:
         """Set the version of the weights after a state was loaded."""
         self.policy_version, self.resumed_step = version, version.step
 
-    def _note_call(self, event: str, **fields: Any) -> None:
-        if "prompt" in fields:
-            fields["prompt"] = self._texts.id(fields["prompt"])
+    def _note_call(self, event: str, **fields: JSON) -> None:
+        if isinstance(prompt := fields.get("prompt"), str):
+            fields["prompt"] = self._texts.id(prompt)
         self.note(event, **fields)
 
     def _is_gate(self, name: str) -> bool:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from prompt_coevo import files
 from prompt_coevo.errors import StateError
+from prompt_coevo.lines import JSON
 
 SCHEMA: Final = 3
 
@@ -41,13 +42,13 @@ class EngineState(BaseModel):
     """Exceptions: calls whose replies were unused, or belonged to incomplete batches."""
 
 
-def seal(payload: Mapping[str, Any]) -> dict[str, Any]:
+def seal(payload: Mapping[str, JSON]) -> dict[str, JSON]:
     """Add the schema version and a checksum to a state."""
     body = {"schema": SCHEMA, **payload}
     return {**body, "checksum": _checksum(body)}
 
 
-def unseal(state: Mapping[str, Any], where: str = "the given state") -> EngineState:
+def unseal(state: Mapping[str, JSON], where: str = "the given state") -> EngineState:
     """Return the content of a sealed state. Raise StateError for another schema or a damaged state."""
     if not isinstance(state, Mapping) or "schema" not in state:
         raise StateError(
@@ -79,7 +80,7 @@ def unseal(state: Mapping[str, Any], where: str = "the given state") -> EngineSt
         ) from None
 
 
-def plugin_states(state: Mapping[str, Any]) -> dict[str, Any]:
+def plugin_states(state: Mapping[str, Any]) -> dict[str, JSON]:
     """Parse the plugins' states in a state. Raise ValueError for one that is not JSON."""
     return {name: json.loads(text) for name, text in state["plugins"].items()}
 
@@ -94,12 +95,12 @@ def write_view(path: Path, state: Mapping[str, Any]) -> None:
     files.replace(path, text.encode(), sync=False)
 
 
-def write_json(path: Path, data: Any) -> None:
+def write_json(path: Path, data: JSON) -> None:
     """Write a JSON file atomically, with `files.replace`."""
     files.replace(path, json.dumps(data, indent=1, allow_nan=False).encode())
 
 
-def read_state(path: Path) -> dict[str, Any]:
+def read_state(path: Path) -> dict[str, JSON]:
     """Return a state file's content. Raise StateError if it cannot be read as JSON."""
     try:
         state = json.loads(path.read_text("utf-8"))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import fsum
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
+from prompt_coevo.lines import JSON
 from prompt_coevo.types import Group
 
 Use: TypeAlias = tuple[str, str | None, int, float]
@@ -41,9 +42,9 @@ class StepRewards:
         return not (self._unfit or any(self._by_manner.values()))
 
     @property
-    def totals(self) -> dict[str, Any]:
+    def totals(self) -> dict[str, JSON]:
         """Fields of the event `rewards`: numbers of rollouts and mean rewards (None without rollouts)."""
-        fields: dict[str, Any] = {"unfit": self._unfit}
+        fields: dict[str, JSON] = {"unfit": self._unfit}
         for name, templated in (("templated", True), ("untemplated", False)):
             rewards = self._by_manner[templated]
             fields[name] = {"rollouts": len(rewards), "reward": _mean(rewards) if rewards else None}

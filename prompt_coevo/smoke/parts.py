@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from prompt_coevo.lines import JSON
+
 GROUP: Final = 4
 """Rollouts per question."""
 QUESTIONS: Final = 16
@@ -34,7 +36,7 @@ class Variant:
     coevo: Mapping[str, Any]
     """Settings of this package, nested."""
 
-    host: tuple[str, ...] | Mapping[str, Any] = ()
+    host: tuple[str, ...] | Mapping[str, JSON] = ()
     """Additional configuration of the trainer: arguments, or values by name."""
 
     packages: tuple[str, ...] = ()
@@ -96,12 +98,12 @@ class Adapter:
 
 # This package's settings, the same for every adapter.
 
-_ANSWERS: Final = {
+_ANSWERS: Final[Mapping[str, JSON]] = {
     "reflection": {"function": "prompt_coevo.smoke.world.answer"},
     "preflight": {"reflection": "off"},
     "seed": 0,
 }
-_WAVES: Final = {
+_WAVES: Final[Mapping[str, JSON]] = {
     "overspend": "never",
     "tau": 2.0,  # above every reward: all questions are hard, so every epoch ends with a search
     "dev_size": 8,
@@ -109,13 +111,13 @@ _WAVES: Final = {
     "search_budget": 200,
     "minibatch_temperature": 0.7,
 }
-WAVES: Final[Mapping[str, Any]] = {**_ANSWERS, "algorithms": ["p2o"], "p2o": _WAVES}
-STREAM: Final[Mapping[str, Any]] = {
+WAVES: Final[Mapping[str, JSON]] = {**_ANSWERS, "algorithms": ["p2o"], "p2o": _WAVES}
+STREAM: Final[Mapping[str, JSON]] = {
     **_ANSWERS,
     "algorithms": ["stream"],
     "stream": {"tau": 0.01},
 }
-INSPO: Final[Mapping[str, Any]] = {
+INSPO: Final[Mapping[str, JSON]] = {
     **_ANSWERS,
     "algorithms": ["inspo"],
     "inspo": {

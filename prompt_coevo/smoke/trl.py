@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from prompt_coevo.demo.digits import chat
 from prompt_coevo.demo.trainer import build_trainer
 from prompt_coevo.demo.world import reward
+from prompt_coevo.lines import JSON
 from prompt_coevo.smoke import world
 from prompt_coevo.smoke.parts import (
     EPOCHS,
@@ -29,19 +30,25 @@ from prompt_coevo.smoke.parts import (
     ours,
 )
 
+if TYPE_CHECKING:
+    import torch
+    from peft import LoraConfig
+    from transformers import PreTrainedModel
+    from trl import GRPOTrainer
+
 _JOB: Final = "job.json"
 _RESULT: Final = "result.json"
 _OUR_METRICS: Final = "coevo/"
 LORA: Final = "lora"
 """A trainer value of the variant that trains the policy by LoRA."""
 
-_VLLM: Final[Mapping[str, Any]] = {
+_VLLM: Final[Mapping[str, JSON]] = {
     "use_vllm": True,
     "vllm_mode": "colocate",
     "vllm_gpu_memory_utilization": 0.3,
     "vllm_max_model_length": 256,
 }
-_CHECKPOINTING: Final[Mapping[str, Any]] = {"gradient_checkpointing": True}
+_CHECKPOINTING: Final[Mapping[str, JSON]] = {"gradient_checkpointing": True}
 
 
 def _prepare(variant: Variant, folder: Path, cpu: bool) -> Command:
@@ -77,7 +84,7 @@ ADAPTER: Final = Adapter(
 class Looking:
     """Record what reaches a trainer's loss, below the callback, which is attached later."""
 
-    def __init__(self, trainer: Any) -> None:
+    def __init__(self, trainer: GRPOTrainer) -> None:
         self.prompts = self.strangers = 0
         self.difference: float | None = None
         self._questions = {
@@ -88,10 +95,12 @@ class Looking:
             )
             for task in world.tasks()
         }
-        self._compute_loss = trainer._compute_loss
+        self._compute_loss: Callable[..., torch.Tensor] = trainer._compute_loss
         trainer._compute_loss = self._looked_at
 
-    def _looked_at(self, model: Any, inputs: Any) -> Any:
+    def _looked_at(
+        self, model: PreTrainedModel, inputs: Mapping[str, torch.Tensor]
+    ) -> torch.Tensor:
         pairs = zip(inputs["prompt_ids"].tolist(), inputs["prompt_mask"].tolist(), strict=True)
         for ids, mask in pairs:
             prompt = tuple(token for token, real in zip(ids, mask, strict=True) if real)
@@ -148,7 +157,7 @@ def main(folder: Path) -> None:
     (folder / _RESULT).write_text(json.dumps(asdict(evidence)), "utf-8")
 
 
-def _lora() -> Any:
+def _lora() -> LoraConfig:
     from peft import LoraConfig
 
     return LoraConfig(r=8, lora_alpha=16, target_modules="all-linear", task_type="CAUSAL_LM")

@@ -5,6 +5,7 @@ VeRL and OpenRLHF run this file by path to get their reward function.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -35,25 +36,24 @@ def policy_path() -> Path:
 
 
 @cache
-def _teacher() -> Any:
+def _teacher() -> Callable[[str], str]:
     return teacher(error=0.0)
 
 
 def answer(prompt: str) -> str:
     """Reply as the reflection model: the setting `reflection.function`."""
-    reply: str = _teacher()(prompt)
-    return reply
+    return _teacher()(prompt)
 
 
 def compute_score(
-    data_source: str, solution_str: str, ground_truth: str, extra_info: Any = None, **_: Any
+    data_source: str, solution_str: str, ground_truth: str, extra_info: object = None, **_: object
 ) -> float:
     """Return VeRL's reward: 1 for the right answer in the strict format, else 0."""
     return reward(solution_str, ground_truth)
 
 
 def reward_func(
-    queries: list[str], prompts: list[str], labels: list[str], **_: Any
+    queries: list[str], prompts: list[str], labels: list[str], **_: object
 ) -> dict[str, Any]:
     """Return OpenRLHF's reward, the same as VeRL's. A query is prompt and response with its end token."""
     import torch

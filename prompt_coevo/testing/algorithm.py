@@ -24,8 +24,8 @@ import numpy as np
 
 from prompt_coevo.testing import algorithm_probes as probes
 from prompt_coevo.testing.checks import same, skip
-from prompt_coevo.testing.scripted_run import Call, Run, World, rounds_of, script
-from prompt_coevo.testing.scripted_world import QUESTIONS, helpful_reply
+from prompt_coevo.testing.scripted_run import Call, Planned, Run, World, rounds_of, script
+from prompt_coevo.testing.scripted_world import QUESTIONS, Request, helpful_reply
 from prompt_coevo.types import Assignment, Candidate
 
 _LAG = 5  # more rounds than an epoch has steps, so candidates change before a round comes back
@@ -333,7 +333,9 @@ class AlgorithmLaws:
     def _whole(self, **changes: Any) -> Run:
         return self._begun(**changes).calls(script())
 
-    def _in_order(self, order: Sequence[str], **changes: Any) -> dict[str, list[tuple[Any, ...]]]:
+    def _in_order(
+        self, order: Sequence[str], **changes: Any
+    ) -> dict[str, list[Planned] | list[Request]]:
         """Return a run's decisions with its rounds, three before each update, handled in this order."""
         run = self._begun(**changes)
         for epoch in range(4):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from prompt_coevo.threads import map_in_threads
 
@@ -12,7 +12,7 @@ AT_ONCE: Final = 8
 T = TypeVar("T")
 
 
-def same(one: Any, other: Any, what: str) -> None:
+def same(one: T, other: T, what: str) -> None:
     """Raise AssertionError unless both are equal; the message names the first difference."""
     place = _difference(one, other, "")
     assert place is None, f"{what}; the first difference{place}"
@@ -47,7 +47,7 @@ def skip(reason: str) -> None:
     pytest.skip(reason)
 
 
-def _difference(one: Any, other: Any, where: str) -> str | None:
+def _difference(one: object, other: object, where: str) -> str | None:
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         for key in sorted({*one, *other}, key=str):
             if key not in one or key not in other:

@@ -89,7 +89,7 @@ class RetrieverLaws:
         """Open a retriever over these passages. The same passages may get the same retriever."""
         raise NotImplementedError
 
-    def outage(self, retriever: Retriever) -> AbstractContextManager[Any]:
+    def outage(self, retriever: Retriever) -> AbstractContextManager[object]:
         """Take down what the retriever needs inside the context, and bring it back afterwards."""
         raise NotImplementedError
 

@@ -8,18 +8,21 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
 from unittest import TestCase
 
 from prompt_coevo import hookspecs
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.engine.state import plugin_states
+from prompt_coevo.lines import JSON
 from prompt_coevo.markers import PROJECT
+from prompt_coevo.policy import Policy
 from prompt_coevo.settings import Settings
 from prompt_coevo.testing.scripted_world import (
     QUESTIONS,
     Judge,
     Reply,
+    Request,
     ScriptedPolicy,
     helpful_reply,
     rolled_out,
@@ -30,12 +33,17 @@ from prompt_coevo.types import Assignment, Rollout
 
 EPOCHS: Final = 3
 PER_ROUND: Final = 6
+P = ParamSpec("P")
+R = TypeVar("R")
 
 Arrival: TypeAlias = Callable[[list[Rollout]], Sequence[list[Rollout]]]
 """Splits a round's rollouts into the calls, in order, in which they come back."""
 
 Call: TypeAlias = Callable[["Run"], None]
 """One call that an adapter makes."""
+
+Planned: TypeAlias = tuple[int, int, int, str, str, str, bool]
+"""Round, group, member, question, instruction and template of a rollout, and whether it is distilled."""
 
 
 def at_once(rollouts: list[Rollout]) -> Sequence[list[Rollout]]:
@@ -80,34 +88,34 @@ class Run:
     # Calls of an adapter
 
     def begin(self) -> None:
-        self._moment("begin")
+        self._moment(self.engine.begin)
 
     def plan(self, question_ids: Sequence[str], group_size: int | None = None) -> list[Assignment]:
         """Plan a round. Send the plan through JSON, as it travels with its rows."""
         size = group_size or self.world.group_size
-        plan: list[Assignment] = self._call("plan", question_ids, size)
+        plan = self._call(self.engine.plan, question_ids, size)
         self.assignments.append(plan)
         self._given_out.append(_as_json(plan))
         return [Assignment.from_json(one) for one in json.loads(self._given_out[-1])]
 
     def observe(self, rollouts: Sequence[Rollout]) -> None:
-        self._call("observe", rollouts)
+        self._call(self.engine.observe, rollouts)
 
     def step(self, *, last: bool = False) -> None:
-        self._moment("step_end", last=last)
+        self._moment(self.engine.step_end, last=last)
 
     def epoch(self) -> None:
-        self._moment("epoch_end")
+        self._moment(self.engine.epoch_end)
 
     def end(self) -> None:
-        self._moment("end")
+        self._moment(self.engine.end)
 
-    def state(self) -> dict[str, Any]:
-        return dict(self._call("state_dict"))
+    def state(self) -> dict[str, JSON]:
+        return dict(self._call(self.engine.state_dict))
 
-    def load(self, state: Mapping[str, Any]) -> None:
+    def load(self, state: Mapping[str, JSON]) -> None:
         """Resume from a state as an adapter does: load, then begin."""
-        self._call("load_state_dict", state)
+        self._call(self.engine.load_state_dict, state)
         # The attempt number is the only legal difference; reset it, or no two runs would compare equal.
         version = self.engine.context.policy_version
         self.engine.context.policy_version = version._replace(attempt=0)
@@ -130,8 +138,7 @@ class Run:
     # Results
 
     @property
-    def plans(self) -> list[tuple[Any, ...]]:
-        """Return every rollout's place, question, texts, and whether it is distilled."""
+    def plans(self) -> list[Planned]:
         return [
             (one.round, one.group, one.member, one.question_id, *texts_of(one), one.distilled)
             for plan in self.assignments
@@ -139,7 +146,7 @@ class Run:
         ]
 
     @property
-    def decisions(self) -> dict[str, list[tuple[Any, ...]]]:
+    def decisions(self) -> dict[str, list[Planned] | list[Request]]:
         return {"plans": self.plans, "requests": list(self.policy.asked)}
 
     @property
@@ -149,13 +156,12 @@ class Run:
         return planned | {text for one in self.policy.asked for text in one[1:3]} - {""}
 
     @property
-    def memory(self) -> dict[str, Any]:
+    def memory(self) -> dict[str, JSON]:
         """Return the saved states of the plugins."""
-        plugins: dict[str, Any] = plugin_states(self.state())
-        return plugins
+        return plugin_states(self.state())
 
     @property
-    def metrics(self) -> dict[str, dict[str, Any]]:
+    def metrics(self) -> dict[str, dict[str, float]]:
         """Return the metrics by plugin, as reported."""
         with _nothing_logged():
             return dict(self.engine.context.plugins.by_plugin(hookspecs.coevo_metrics))
@@ -172,17 +178,19 @@ class Run:
         self.replies += 1
         return self.world.reply(prompt)
 
-    def _moment(self, name: str, **how: Any) -> None:
+    def _moment(
+        self, call: Callable[Concatenate[Policy, P], R], *given: P.args, **how: P.kwargs
+    ) -> None:
         """Call the engine at a moment when a method may ask the policy."""
         with self.policy.open() as policy:
-            self._call(name, policy, **how)
+            self._call(call, policy, *given, **how)
 
-    def _call(self, name: str, *given: Any, **how: Any) -> Any:
+    def _call(self, call: Callable[P, R], *given: P.args, **how: P.kwargs) -> R:
         with _nothing_logged():
-            answer = getattr(self.engine, name)(*given, **how)
+            answer = call(*given, **how)
         assert not self.policy.outside, (
-            f"in engine.{name} the policy was asked for {self.policy.outside[0]}: it may be asked in "
-            "begin, step_end, epoch_end and end, by the thread that calls"
+            f"in engine.{call.__name__} the policy was asked for {self.policy.outside[0]}: it may be "
+            "asked in begin, step_end, epoch_end and end, by the thread that calls"
         )
         return answer
 

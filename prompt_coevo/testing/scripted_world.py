@@ -20,6 +20,8 @@ from prompt_coevo.types import (
 Verdict: TypeAlias = tuple[float, RolloutStatus]
 Judge: TypeAlias = Callable[[Assignment], Verdict]
 Reply: TypeAlias = Callable[[str], str]
+Request: TypeAlias = tuple[str, str, str, float | None]
+"""Question, instruction, template and temperature of a policy rollout; "" for no text."""
 
 FAMILIES: Final = 5
 """Questions n and n + FAMILIES have the same key."""
@@ -72,14 +74,10 @@ def rolled_out(assignment: Assignment, judge: Judge) -> Rollout:
 
 
 class ScriptedPolicy:
-    """A `prompt_coevo.policy.Policy` that records its requests, including those made where it must not be
-    asked.
-
-    `asked` holds question, instruction, template and temperature of every request.
-    """
+    """A `prompt_coevo.policy.Policy` that records its requests, also those outside `open`."""
 
     def __init__(self, judge: Judge = rule) -> None:
-        self.asked: list[tuple[str, str, str, float | None]] = []
+        self.asked: list[Request] = []
         self.outside: list[str] = []
         """Requests made outside the hooks that get a policy, or on another thread."""
         self._judge = judge

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import transformers
 
-from prompt_coevo.demo.evaluate import completions, undisturbed
+from prompt_coevo.demo.evaluate import Model, completions, undisturbed
 from prompt_coevo.demo.results import Share, WordScore
 from prompt_coevo.demo.unnamed.tasks import Questions
 from prompt_coevo.demo.unnamed.values import CHAT, SAMPLES, TEMPERATURE
+from prompt_coevo.tokens import Tokenizer
 
 _ROWS_AT_ONCE: Final = 128
 
@@ -24,7 +25,7 @@ class HeldOut:
         self.said: list[dict[str, str]] = []
         """The first answer to every question, at every point."""
 
-    def score(self, model: Any, tokenizer: Any, instruction: str | None) -> dict[str, int]:
+    def score(self, model: Model, tokenizer: Tokenizer, instruction: str | None) -> dict[str, int]:
         """Count the right answers to every question, out of `SAMPLES`."""
         asked, most = sorted(self._tasks, key=len), self._questions.most_tokens
         chats = [chat(question, instruction) for question in asked]
@@ -53,12 +54,12 @@ class HeldOut:
             for name, task in sorted(self._tasks.items())
         }
 
-    def last(self, model: Any, tokenizer: Any, instruction: str | None) -> dict[str, Share]:
+    def last(self, model: Model, tokenizer: Tokenizer, instruction: str | None) -> dict[str, Share]:
         """Return no further scores."""
         return {}
 
 
-def load_tokenizer(model: object) -> Any:
+def load_tokenizer(model: object) -> transformers.PreTrainedTokenizerBase:
     """Load a model's tokenizer by folder or name; SmolLM2's gets the chat template `CHAT`."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(model, padding_side="left")
     if "named SmolLM" in (tokenizer.chat_template or ""):
@@ -73,8 +74,8 @@ def chat(question: str, instruction: str | None = None) -> list[dict[str, str]]:
 
 
 def sample(
-    model: Any,
-    tokenizer: Any,
+    model: Model,
+    tokenizer: Tokenizer,
     chats: Sequence[list[dict[str, str]]],
     count: int,
     most_tokens: int,

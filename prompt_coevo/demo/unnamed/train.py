@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import datasets
 import torch
@@ -22,6 +21,7 @@ from prompt_coevo.demo.unnamed.teachers import TeacherName, drawing, teacher
 from prompt_coevo.demo.unnamed.values import trainer_values
 from prompt_coevo.demo.watch import counting, run
 from prompt_coevo.errors import SettingsError
+from prompt_coevo.placement import Message
 from prompt_coevo.settings import Settings
 from prompt_coevo.visible import in_a_line
 
@@ -83,7 +83,7 @@ def settings_of(job: Job, calls: Counter[str]) -> Settings | None:
     return Settings(seed=job.seed, reflection=reflection, **job.spec.values)
 
 
-def build_trainer(job: Job, questions: Questions) -> Any:
+def build_trainer(job: Job, questions: Questions) -> trl.GRPOTrainer:
     """Build TRL's GRPOTrainer, the same for every arm; on a GPU if there is one.
 
     Raises SettingsError for a model that cannot be loaded or has no chat template.
@@ -100,7 +100,9 @@ def build_trainer(job: Job, questions: Questions) -> Any:
         )
     rows = [{"prompt": chat(task.question), "answer": task.answer} for task in questions.training]
 
-    def graded(completions: Sequence[Any], answer: Sequence[str], **_: Any) -> list[float]:
+    def graded(
+        completions: Sequence[Sequence[Message]], answer: Sequence[str], **_: object
+    ) -> list[float]:
         pairs = zip(completions, answer, strict=True)
         return [questions.reward(completion[0]["content"], truth) for completion, truth in pairs]
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from prompt_coevo.demo.job import Job
 from prompt_coevo.demo.unnamed.arms import GROUP_SIZE, ROLLOUTS_PER_STEP
+from prompt_coevo.lines import JSON
 
 TEMPERATURE: Final = 0.7
 """At 1.0 a model of this size rambles."""
@@ -20,7 +21,7 @@ CHAT: Final = (
 """SmolLM2's chat template without its default system message, which is twice as long as a question."""
 
 
-def trainer_values(job: Job, most_tokens: int) -> dict[str, Any]:
+def trainer_values(job: Job, most_tokens: int) -> dict[str, JSON]:
     """Return what all trainers have in common, by TRL's names, whether or not there is a GPU."""
     return {
         "output_dir": str(job.out),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
+from prompt_coevo.lines import JSON
 from prompt_coevo.placement import Prompt
 from prompt_coevo.testing.adapter.job import Job, Material
 from prompt_coevo.testing.adapter.record import Record
@@ -57,6 +58,6 @@ class AdapterUnderTest(Protocol):
         """
         ...
 
-    def edit_state(self, checkpoint: Path, edit: Callable[[dict[str, Any]], Any]) -> None:
+    def edit_state(self, checkpoint: Path, edit: Callable[[dict[str, JSON]], JSON]) -> None:
         """Replace the engine's state in a checkpoint with the result of `edit`."""
         ...

@@ -6,22 +6,31 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypedDict
 
-Row: TypeAlias = Mapping[str, Any]
+from prompt_coevo.lines import JSON
+from prompt_coevo.placement import Prompt
+
 RewardRule: TypeAlias = Literal["by text", "zero", "one", "none", "sometimes none"]
 
 PROBE: Final = "prompt_coevo.testing.adapter.probe:METHOD"
 """The method that plans, asks and listens in every run of the kit."""
 
 
+class Row(TypedDict):
+    """A row of the dataset, with a unique id."""
+
+    id: str
+    prompt: Prompt
+    answer: str
+
+
 @dataclass(frozen=True)
 class Material:
     """Questions and texts, in words that the model under test can tell apart.
 
-    `rows`: an even number of chats, at least four, `{"id", "prompt", "answer"}` with unique ids. `texts`:
-    at least three different ones, each shorter than a completion. `long_text` is longer than any
-    completion.
+    `rows`: an even number of chats, at least four. `texts`: at least three different ones, each shorter
+    than a completion. `long_text` is longer than any completion.
     """
 
     rows: Sequence[Row]
@@ -59,7 +68,7 @@ class Job:
     """Where the reward function raises, for the engine's own rollouts only."""
 
 
-def settings_for(material: Material, **probe: Any) -> dict[str, Any]:
+def settings_for(material: Material, **probe: JSON) -> dict[str, JSON]:
     """Build the settings of a run with the kit's plugin. Its templates stand after the question, not before
     it."""
     texts = {"texts": list(material.texts), "long_text": material.long_text}

@@ -14,6 +14,7 @@ from typing import Any, Final
 from prompt_coevo.context import Context
 from prompt_coevo.engine.planning import Planner
 from prompt_coevo.errors import CoevoError
+from prompt_coevo.lines import JSON
 from prompt_coevo.markers import hookimpl
 from prompt_coevo.placement import Placement
 from prompt_coevo.policy import Policy
@@ -108,7 +109,7 @@ class Probe:
         self._ask(policy)
 
     @hookimpl
-    def coevo_state(self) -> dict[str, Any]:
+    def coevo_state(self) -> dict[str, JSON]:
         return {"groups": self._groups, "credit": {k: list(v) for k, v in self._credit.items()}}
 
     @hookimpl
@@ -181,7 +182,7 @@ class Probe:
             for name, plan, temperature in wanted
         ]
 
-    def _tell(self, event: str, **fields: Any) -> None:
+    def _tell(self, event: str, **fields: JSON) -> None:
         self._note(f"probe_{event}", evaluation=self._favourite(), **fields)
 
 
@@ -192,19 +193,19 @@ def _plan(instruction: str | None = None, template: str | None = None) -> Member
     )
 
 
-def _questions(policy: Policy) -> list[dict[str, Any]]:
+def _questions(policy: Policy) -> list[dict[str, JSON]]:
     found = map(policy.question, policy.question_ids())
     return [{"id": q.id, "prompt": q.prompt, "truth": q.ground_truth} for q in found]
 
 
-def _written(requests: Sequence[RolloutRequest]) -> list[dict[str, Any]]:
+def _written(requests: Sequence[RolloutRequest]) -> list[dict[str, JSON]]:
     return [
         {"assignment": one.assignment.to_json(), "temperature": one.sampling.temperature}
         for one in requests
     ]
 
 
-def _answers(rollouts: Sequence[Rollout]) -> list[dict[str, Any]]:
+def _answers(rollouts: Sequence[Rollout]) -> list[dict[str, JSON]]:
     return [
         {
             "assignment": one.assignment.to_json(),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from prompt_coevo.placement import Prompt
+from prompt_coevo.testing.adapter.job import Row
 
 Moment: TypeAlias = Literal["train", "evaluate", "policy"]
 """What the trainer was doing: a generation round, its own evaluation, or a rollout for the engine."""
@@ -100,7 +101,7 @@ class Record:
     around_policy: list[tuple[dict[str, str], dict[str, str]]] = field(default_factory=list)
     """Fingerprints of the trainer's state before and after every call of `Policy.rollout`: "random",
     "weights", "mode", "metrics" and anything else that must not change."""
-    dataset: Sequence[Mapping[str, Any]] = ()
+    dataset: Sequence[Row] = ()
     """The rows that the trainer was given, as they are at the end of the run."""
     logged: list[dict[str, float]] = field(default_factory=list)
     """What the trainer wrote to its logger, in order."""
@@ -114,7 +115,7 @@ class Record:
     """The weights of every rank at the end."""
 
 
-def fingerprint(data: Any) -> str:
+def fingerprint(data: object) -> str:
     """Hash JSON values, bytes, or anything whose `repr` identifies it."""
     raw = (
         data if isinstance(data, bytes) else json.dumps(data, sort_keys=True, default=repr).encode()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from prompt_coevo.errors import CoevoError, StateError
-from prompt_coevo.testing.adapter.job import Job
+from prompt_coevo.testing.adapter.job import Job, Row
 from prompt_coevo.testing.adapter.laboratory import Laboratory
 from prompt_coevo.testing.adapter.law import law
 
@@ -16,7 +16,7 @@ _LONGEST = 500  # characters
 def two_questions_with_one_id_are_refused(lab: Laboratory) -> None:
     """A dataset in which one id stands for two different questions is refused in one sentence."""
     first, second, *others = lab.job.rows
-    rows = [first, {**second, "id": first["id"]}, *others]
+    rows: list[Row] = [first, {**second, "id": first["id"]}, *others]
     _refused(lab, "two_questions_with_one_id", replace(lab.job, rows=rows))
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from prompt_coevo.testing.adapter.host import AdapterUnderTest
 from prompt_coevo.testing.adapter.laboratory import Laboratory
 from prompt_coevo.testing.adapter.laws import LAWS, Law
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def adapter_laws(factory: Callable[[], AdapterUnderTest]) -> Callable[..., None]:
@@ -20,7 +23,7 @@ def adapter_laws(factory: Callable[[], AdapterUnderTest]) -> Callable[..., None]
 
     kept: list[Laboratory] = []
 
-    def test_adapter(law: Law, tmp_path_factory: Any) -> None:
+    def test_adapter(law: Law, tmp_path_factory: pytest.TempPathFactory) -> None:
         if not kept:
             kept.append(Laboratory(factory(), tmp_path_factory.mktemp("adapter")))
         if (excuse := law.excuse(kept[0])) is not None:
