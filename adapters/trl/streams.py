@@ -90,8 +90,8 @@ def save_late_rows(questions: QuestionIndex, folder: Path) -> None:
                 file.write(f"{line}\n")
     if left_out:
         logger.warning(
-            "%d rows of the training dataset cannot be written as JSON; a run that is resumed from %s "
-            "does not know them until they come again",
+            "%d rows of the training dataset cannot be saved as JSON; a run resumed from %s learns them "
+            "again when training meets them",
             left_out,
             folder,
         )

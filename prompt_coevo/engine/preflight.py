@@ -9,7 +9,7 @@ from prompt_coevo.engine.run_context import RunContext
 from prompt_coevo.errors import OutOfStep, PreflightError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.policy import Policy
-from prompt_coevo.preflight.checks import Looking
+from prompt_coevo.preflight.checks import Checks
 from prompt_coevo.preflight.page import Line, Page
 from prompt_coevo.preflight.reflection_call import Answer
 from prompt_coevo.settings import Settings
@@ -30,11 +30,11 @@ def look_before(
 
     Raise OutOfStep at the end if the rollouts left the ranks out of step.
     """
-    looking = Looking(context.settings, context.methods, context.model, context.encode)
+    checks = Checks(context.settings, context.methods, context.model, context.encode)
     lines: list[Line] = []
     ended: OutOfStep | None = None
     try:
-        for found in looking.lines(policy, workload, roll_out=roll_out):
+        for found in checks.lines(policy, workload, roll_out=roll_out):
             if isinstance(found, Answer):
                 context.note(
                     "reflection_probed",

@@ -9,8 +9,8 @@ from prompt_coevo.errors import HostError, OutOfStep
 from prompt_coevo.policy import Policy
 from prompt_coevo.preflight.forecast import forecast
 from prompt_coevo.preflight.page import Line
-from prompt_coevo.preflight.prompts import Encode, look_at_prompts, mean_tokens, probe_of
-from prompt_coevo.preflight.reflection_call import Answer, look_at_reflection
+from prompt_coevo.preflight.prompts import Encode, check_prompts, mean_tokens, probe_of
+from prompt_coevo.preflight.reflection_call import Answer, check_reflection
 from prompt_coevo.reflection.paid_replies import PaidReplies
 from prompt_coevo.settings import Settings, may_distill
 from prompt_coevo.settings.method import Job, Method, Workload
@@ -20,7 +20,7 @@ _ROLLED_OUT = 4
 
 
 @dataclass(frozen=True)
-class Looking:
+class Checks:
     """Runs the preflight checks. `model` and `encode` are None without reflection model or tokenizer."""
 
     settings: Settings
@@ -34,7 +34,7 @@ class Looking:
         """Yield the lines of the page, and the reflection model's answer before its line."""
         yield self._settings_line()
         if policy is not None:
-            yield from look_at_prompts(
+            yield from check_prompts(
                 policy,
                 self._kinds,
                 self.settings.placement.build(),
@@ -48,7 +48,7 @@ class Looking:
         if self.settings.preflight.reflection == "off":
             yield Line("note", "reflection", "not asked (preflight.reflection = off)")
         else:
-            yield from look_at_reflection(self.settings.reflection, self.model)
+            yield from check_reflection(self.settings.reflection, self.model)
         if workload is not None:
             price = self.model.usd if self.model is not None else None
             tokens = None
@@ -73,7 +73,10 @@ class Looking:
         Raise OutOfStep after the line that reports it.
         """
         size = workload.group_size if workload is not None else _ROLLED_OUT
-        question_id = policy.question_ids()[0]
+        question_id = next(iter(policy.question_ids()), None)
+        if question_id is None:
+            yield Line("problem", "rollout", "policy.question_ids() is empty: nothing to roll out")
+            return
         placement = self.settings.placement.build()
         bare = Assignment(question_id, placement=placement)
         plan = [*[bare] * max(1, size - 1), probe_of(question_id, self._kinds, placement)]

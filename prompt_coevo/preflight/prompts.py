@@ -69,7 +69,7 @@ def probe_of(
     )
 
 
-def look_at_prompts(
+def check_prompts(
     policy: Policy,
     kinds: Collection[Job],
     placement: Placement,

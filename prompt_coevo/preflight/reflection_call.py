@@ -64,7 +64,7 @@ class Answer:
         return bool(_BUSY.search(error)) and not _has_no_quota(error)
 
 
-def look_at_reflection(
+def check_reflection(
     settings: ReflectionSettings, model: PaidReplies | None
 ) -> Iterator[Line | Answer]:
     """Yield the line about the reflection model; if it was called, yield the answer first."""

@@ -81,7 +81,7 @@ ADAPTER: Final = Adapter(
 )
 
 
-class Looking:
+class LossRecorder:
     """Record what reaches a trainer's loss, below the callback, which is attached later."""
 
     def __init__(self, trainer: GRPOTrainer) -> None:
@@ -139,7 +139,7 @@ def main(folder: Path) -> None:
             **host,
         },
     )
-    looking = Looking(trainer)
+    recorder = LossRecorder(trainer)
     trainer.add_callback(CoevoCallback(trainer, job["coevo"]))
     trainer.train()
     looked_at_prompts = "inspo" not in job["coevo"]
@@ -149,9 +149,9 @@ def main(folder: Path) -> None:
         gradients=[entry["grad_norm"] for entry in steps],
         metrics=ours(steps[-1], _OUR_METRICS),
         templated=max(entry.get(f"{_OUR_METRICS}templated_fraction", 0.0) for entry in steps),
-        prompts=looking.prompts if looked_at_prompts else None,
-        strangers=looking.strangers if looked_at_prompts else 0,
-        difference=looking.difference,
+        prompts=recorder.prompts if looked_at_prompts else None,
+        strangers=recorder.strangers if looked_at_prompts else 0,
+        difference=recorder.difference,
         measure="log-probs, at most",
     )
     (folder / _RESULT).write_text(json.dumps(asdict(evidence)), "utf-8")

@@ -570,6 +570,13 @@ def test_a_rollout_that_fails_is_a_problem(make_engine: Any, keyed_policy: Any) 
     assert "a group of 4 rollouts failed: RuntimeError: the sampler is gone" in problem.text
 
 
+def test_a_policy_without_questions_is_a_problem(make_engine: Any, keyed_policy: Any) -> None:
+    page = make_engine().preflight(keyed_policy(0), roll_out=True)
+    assert [one.text for one in page.of("problem")] == [
+        "policy.question_ids() is empty: nothing to roll out"
+    ]
+
+
 @pytest.mark.parametrize("error", [HostError("no reward"), OutOfStep("rank 1 is gone")])
 def test_rollouts_that_end_a_dry_run_do_not_take_its_page_with_them(
     error: HostError, policy: Any, make_engine: Any, tmp_path: Path, capsys: Any, monkeypatch: Any

@@ -157,7 +157,7 @@ def test_rows_travel_in_checkpoints(tmp_path: Path, caplog: pytest.LogCaptureFix
     questions.learn(row(2, note={"a": [1]}))
     questions.learn(row(3, image=object()))
     save_late_rows(questions, tmp_path)
-    assert "1 rows of the training dataset cannot be written as JSON" in caplog.text
+    assert "1 rows of the training dataset cannot be saved as JSON" in caplog.text
     again = index()
     load_late_rows(again, tmp_path)
     assert again.ids() == ["q0", "q1", "q2"]
