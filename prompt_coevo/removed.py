@@ -88,6 +88,24 @@ COMMANDS: Final[Mapping[str, str]] = {
     "retrieval build --option": (
         "write a retriever of your own, which `retrieval serve --retriever NAME --option` serves"
     ),
+    "retrieval build --devices": "set CUDA_VISIBLE_DEVICES, such as 0,1, or empty for the CPU",
+    **{
+        f"retrieval serve --{option}": f"write --set {value}"
+        for option, value in (
+            ("max-batch", "max_batch=256"),
+            ("queue", "max_waiting=65536"),
+            ("deadline", "deadline_s=30"),
+            ("max-search", "max_search_s=120"),
+            ("read-timeout", "read_timeout_s=10"),
+            ("max-body-mb", "max_body_bytes=16777216"),
+            ("max-connections", "max_connections=4096"),
+            ("max-k", "max_k=100"),
+            ("max-query-chars", "max_query_chars=10000"),
+            ("max-queries", "max_queries=16384"),
+            ("allow-host", "allowed_hosts=a.example,b.example"),
+            ("allow-origin", "allowed_origins=https://a.example,https://b.example"),
+        )
+    },
     "demo --full": "name arms and seeds by --arms and --seeds",
 }
 """By the words after `prompt-coevo`: a command, or a command and its option."""

@@ -1,6 +1,6 @@
 """A web search as a retriever: any service that is asked by GET and answers with JSON.
 
-    prompt-coevo retrieval serve --max-batch 8 --retriever web_search_retriever:WebSearch \
+    prompt-coevo retrieval serve --set max_batch=8 --retriever web_search_retriever:WebSearch \
         --option url=https://search.example.org/api
 
 This one answers {"results": [{"url": "...", "title": "...", "snippet": "..."}, ...]}. A key belongs into

@@ -45,10 +45,6 @@ def build(
         help="NAME=VALUE for the analyzer, such as stop_words=false or language=german. Repeatable.",
     ),
     shards: int = typer.Option(1, min=1, help="Split the corpus into this many ranges of rows."),
-    devices: str = typer.Option(
-        "",
-        help="Devices that embed, such as cuda:0,cuda:1. By default all of torch's GPUs, else the CPU.",
-    ),
     force: bool = typer.Option(False, "--force", help="Replace an existing index."),
     dry_run: bool = typer.Option(
         False, "--dry-run", help="Only estimate the memory and disk needed."
@@ -58,17 +54,8 @@ def build(
     from prompt_coevo.retrieval.index.build import Request, foresee
     from prompt_coevo.retrieval.index.build import build as build_index
 
-    named = tuple(name.strip() for name in devices.split(",")) if devices else ()
-    request = Request(
-        kind,
-        encoder,
-        index,
-        faiss,
-        shards,
-        analyzer,
-        retrieval_serve.read_options(analyzer_option, "--analyzer-option"),
-        named,
-    )
+    options = retrieval_serve.read_options(analyzer_option, "--analyzer-option")
+    request = Request(kind, encoder, index, faiss, shards, analyzer, options)
     if dry_run:
         planned = foresee(corpus, out, request)
         _tell(planned)

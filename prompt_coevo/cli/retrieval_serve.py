@@ -55,39 +55,18 @@ def serve(
     ),
     port: int = typer.Option(8000, help="0 picks a free one."),
     topk: int = typer.Option(3, help="Passages per query if the client names no number."),
-    max_batch: int = typer.Option(256, help="Most queries in one search."),
     threads: int | None = typer.Option(
         None,
         min=1,
         help="Threads per search. By default OMP_NUM_THREADS, else all cores of the process.",
     ),
-    queue: int = typer.Option(65_536, help="Most waiting queries; more get 503."),
-    deadline: float = typer.Option(
-        30.0, help="Seconds per --max-batch queries of a request; after that it gets 504."
-    ),
-    max_search: float = typer.Option(
-        120.0,
-        help="Seconds after which a search counts as hung and the next one begins.",
-    ),
-    read_timeout: float = typer.Option(
-        10.0, help="Seconds that a client may take to send a request's body."
-    ),
-    max_body_mb: int = typer.Option(16, help="Largest request in MiB; larger ones get 413."),
-    max_connections: int = typer.Option(4096, help="Most connected clients; more get 503."),
-    max_k: int = typer.Option(100, help="Most passages per query; a request for more gets 422."),
-    max_query_chars: int = typer.Option(
-        10_000, help="Most characters in a query; a longer one is cut at the end of a word."
-    ),
-    max_queries: int = typer.Option(16_384, help="Most queries in one request; more get 422."),
     token: str | None = typer.Option(None, help=_TOKEN_HELP),
-    allow_host: list[str] = typer.Option(
+    values: list[str] = typer.Option(
         [],
-        help="A host name that requests may use. Repeatable. By default this machine's names on loopback, "
-        "any name elsewhere.",
-    ),
-    allow_origin: list[str] = typer.Option(
-        [],
-        help="An origin that may send requests from a browser, such as https://example.org. Repeatable.",
+        "--set",
+        metavar="NAME=VALUE",
+        help="A limit, a time, or the hosts and origins that are allowed, such as max_batch=512. "
+        "docs/retrieval.md, Limits, has all names. Repeatable.",
     ),
 ) -> None:
     """Serve an index or another retriever over HTTP, as Search-R1's server does: POST /retrieve.
@@ -101,25 +80,11 @@ def serve(
     if threads is not None:
         os.environ["OMP_NUM_THREADS"] = str(threads)
     from prompt_coevo.retrieval.access import read_token
-    from prompt_coevo.retrieval.retriever import Limits
     from prompt_coevo.retrieval.server.server import RetrievalServer
-    from prompt_coevo.retrieval.server.settings import ServerSettings
+    from prompt_coevo.retrieval.server.settings import read_settings
 
-    settings = ServerSettings(
-        host=host,
-        port=port,
-        default_k=topk,
-        max_batch=max_batch,
-        max_waiting=queue,
-        deadline_s=deadline,
-        max_search_s=max_search,
-        read_timeout_s=read_timeout,
-        max_body_bytes=max_body_mb * 2**20,
-        max_connections=max_connections,
-        limits=Limits(max_k, max_query_chars, max_queries),
-        token=read_token(token),
-        allowed_hosts=tuple(allow_host),
-        allowed_origins=tuple(allow_origin),
+    settings = read_settings(
+        _pairs(values, "--set"), host=host, port=port, default_k=topk, token=read_token(token)
     )
     served = _open(directory, corpus, retriever, read_options(option), verify, gpus)
     try:
@@ -207,17 +172,24 @@ def _show_load(load: Load) -> None:
 def read_options(given: list[str], flag: str = "--option") -> dict[str, Any]:
     """Parse NAME=VALUE pairs. A value that is valid JSON is read as JSON, any other as a text."""
     options: dict[str, Any] = {}
-    for one in given:
-        name, equals, value = one.partition("=")
-        if not name.isidentifier() or not equals:
-            raise SettingsError(f"{flag} {one!r} is not of the form NAME=VALUE")
-        if name in options:
-            raise SettingsError(f"{flag} {name} is given twice")
+    for name, value in _pairs(given, flag).items():
         try:
             options[name] = json.loads(value)
         except (ValueError, RecursionError):
             options[name] = value
     return options
+
+
+def _pairs(given: list[str], flag: str) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not name.isidentifier() or not equals:
+            raise SettingsError(f"{flag} {one!r} is not of the form NAME=VALUE")
+        if name in pairs:
+            raise SettingsError(f"{flag} {name} is given twice")
+        pairs[name] = value
+    return pairs
 
 
 def _open(

@@ -41,7 +41,7 @@ class Entrance:
                 raise Refusal(
                     403,
                     f"a page of {_shown(origin.decode('latin-1'))} may not ask this server; "
-                    "--allow-origin would let it",
+                    "allowed_origins would let it",
                 )
 
     def check_token(self, headers: Headers) -> None:
@@ -56,7 +56,7 @@ class Entrance:
         name = _name(host)
         if name not in self._hosts and not _is_loopback(name):
             raise Refusal(
-                421, f"{_shown(host)} is no name of this server; --allow-host would make it one"
+                421, f"{_shown(host)} is no name of this server; allowed_hosts would make it one"
             )
 
 

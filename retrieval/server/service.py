@@ -91,7 +91,7 @@ class RetrievalService:
         # Unlike later searches it is not given up: what a first search loads may take long.
         if not (await asyncio.wait([search], timeout=self.settings.max_search_s))[0]:
             logger.warning(
-                "the first search is not done after %.3g s (--max-search); until it is, every request is "
+                "the first search is not done after %.3g s (max_search_s); until it is, every request is "
                 "answered by 503",
                 self.settings.max_search_s,
             )
@@ -163,7 +163,7 @@ class RetrievalService:
     def _note_cut(self, lengths: Sequence[int]) -> None:
         if lengths and not self.metrics.cut_queries:
             logger.warning(
-                "a query of %d characters was cut to %d (--max-query-chars); their number is in the "
+                "a query of %d characters was cut to %d (max_query_chars); their number is in the "
                 "metrics, and not logged again",
                 lengths[0],
                 self.settings.limits.max_query_chars,

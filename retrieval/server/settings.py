@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, Final
 
 from prompt_coevo.errors import SettingsError
+from prompt_coevo.registry import nearest
 from prompt_coevo.retrieval.access import read_token
 from prompt_coevo.retrieval.retriever import Limits
+
+_OPTIONS: Final = ("host", "port", "default_k")
 
 
 @dataclass(frozen=True)
@@ -40,10 +45,9 @@ class ServerSettings:
     """Origins that may send requests from a browser, such as `https://example.org`."""
 
     def __post_init__(self) -> None:
-        for setting in fields(self):
-            value = getattr(self, setting.name)
-            if isinstance(value, int | float) and setting.name != "port" and not value > 0:
-                raise SettingsError(f"{setting.name} must be above 0, but is {value}")
+        for name, value in {**vars(self), **vars(self.limits)}.items():
+            if isinstance(value, int | float) and name != "port" and not value > 0:
+                raise SettingsError(f"{name} must be above 0, but is {value}")
         read_token(self.token)
         if not 0 <= self.port < 2**16:
             raise SettingsError(f"port must be from 0 to 65535, but is {self.port}")
@@ -56,3 +60,34 @@ class ServerSettings:
                 f"a request may have {self.limits.max_queries} queries, but only {self.max_waiting} may "
                 "wait; raise max_waiting or lower max_queries"
             )
+
+
+def read_settings(
+    given: Mapping[str, str], *, host: str, port: int, default_k: int, token: str | None
+) -> ServerSettings:
+    """Make settings of the options of `retrieval serve`; `given` is what `--set` says, by name.
+
+    Names are fields of ServerSettings and Limits that have no option of their own. Raises SettingsError.
+    """
+    known = {
+        one.name: one.default
+        for one in (*fields(ServerSettings), *fields(Limits))
+        if one.default is not MISSING and one.name not in _OPTIONS
+    }
+    values: dict[str, Any] = {}
+    for name, text in given.items():
+        if name not in known:
+            raise SettingsError(
+                f"--set {name}: unknown name{nearest(name, known, '.')} Known: {', '.join(known)}"
+            )
+        kind = type(known[name])
+        try:
+            values[name] = tuple(text.replace(",", " ").split()) if kind is tuple else kind(text)
+        except ValueError:
+            raise SettingsError(f"--set {name}={text}: must be of type {kind.__name__}") from None
+    limits = Limits(
+        **{one.name: values.pop(one.name) for one in fields(Limits) if one.name in values}
+    )
+    return ServerSettings(
+        host=host, port=port, default_k=default_k, token=token, limits=limits, **values
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -114,12 +115,12 @@ def test_too_little_memory_is_a_warning(
 
 
 def test_options_without_an_effect_are_refused(world: Any, tmp_path: Path) -> None:
+    ready = Request("dense", world.encoder, faiss_file=world.ready, devices=("cpu", "cpu"))
     with pytest.raises(CoevoError, match="devices have no effect with a faiss file"):
-        run(world, tmp_path / "a", "--faiss", world.ready, "--devices", "cpu,cpu")
-    named = ["build", str(world.corpus), "--out", str(tmp_path / "b"), "--devices", "cpu"]
-    refused = CliRunner().invoke(app, named)
-    assert "devices have no effect on a bm25 index" in str(refused.exception)
-    assert run(world, tmp_path / "c", "--devices", "cpu,cpu").exit_code == 0
+        build(world.corpus, tmp_path / "a", ready)
+    with pytest.raises(CoevoError, match="devices have no effect on a bm25 index"):
+        build(world.corpus, tmp_path / "b", Request(devices=("cpu",)))
+    build(world.corpus, tmp_path / "c", replace(ready, faiss_file=None))
 
 
 def test_gpus_are_chosen_when_an_index_is_opened(world: Any, tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def test_a_long_query_is_searched_for_by_its_beginning(caplog: pytest.LogCapture
         lines = metrics(address)
     logged = [record.getMessage() for record in caplog.records if "was cut" in record.getMessage()]
     assert len(logged) == 1
-    assert "a query of 1000000 characters was cut to 10000 (--max-query-chars)" in logged[0]
+    assert "a query of 1000000 characters was cut to 10000 (max_query_chars)" in logged[0]
     assert lines["prompt_coevo_retrieval_cut_queries_total"] == 3
 
 

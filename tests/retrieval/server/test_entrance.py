@@ -112,7 +112,7 @@ def test_on_loopback_only_this_machine_is_asked_for(host: str, status: int, path
     assert got == status
     if status == 421:
         assert body == {
-            "error": f"{host!r} is no name of this server; --allow-host would make it one"
+            "error": f"{host!r} is no name of this server; allowed_hosts would make it one"
         }
 
 

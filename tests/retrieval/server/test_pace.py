@@ -302,7 +302,7 @@ def test_a_first_search_that_hangs_is_told_and_waited_for(
     async def scenario() -> None:
         service = RetrievalService(retriever, ServerSettings(max_search_s=0.01))
         warming = asyncio.create_task(service.warm_up())
-        while "the first search is not done after 0.01 s (--max-search)" not in caplog.text:
+        while "the first search is not done after 0.01 s (max_search_s)" not in caplog.text:
             await asyncio.sleep(0.01)
         assert service.health().status == 503
         retriever.gate.set()

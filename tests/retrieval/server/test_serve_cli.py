@@ -25,6 +25,8 @@ from prompt_coevo.retrieval.client.client import RemoteRetriever
 from prompt_coevo.retrieval.errors import QueryError
 from prompt_coevo.retrieval.index.build import Request, build
 from prompt_coevo.retrieval.index.open import open_index
+from prompt_coevo.retrieval.retriever import Limits
+from prompt_coevo.retrieval.server.settings import ServerSettings, read_settings
 
 TOOL = [sys.executable, "-P", "-c", "from prompt_coevo.cli import main; main()", "retrieval"]
 COUNT = 300
@@ -64,7 +66,7 @@ def ticks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def served(index: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     process = subprocess.Popen(
-        [*TOOL, "serve", str(index), "--port", "0", "--max-k", "200", "--topk", "2"],
+        [*TOOL, "serve", str(index), "--port", "0", "--set", "max_k=200", "--topk", "2"],
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -97,7 +99,7 @@ def test_an_index_is_served_as_it_is_searched_here(
 def test_a_folder_without_index_and_a_setting_that_cannot_work_are_one_sentence(
     run: Run, index: Path, tmp_path: Path
 ) -> None:
-    for arguments in (("serve", str(tmp_path)), ("serve", str(index), "--deadline", "-1")):
+    for arguments in (("serve", str(tmp_path)), ("serve", str(index), "--set", "deadline_s=-1")):
         status, _, errors = run(*arguments)
         assert status == 2
         assert errors.startswith("error: ")
@@ -145,6 +147,16 @@ def test_a_retriever_of_somebody_else_is_served(strangers: Path) -> None:
         (["folder", "--option", "a=1"], "--option has no effect without --retriever"),
         (["--retriever", "x", "--option", "a"], "--option 'a' is not of the form NAME=VALUE"),
         (["--retriever", "x", "--option", "a=1", "--option", "a=2"], "--option a is given twice"),
+        (
+            ["x", "--set", "max_bach=9"],
+            "--set max_bach: unknown name; did you mean max_batch? Known: ",
+        ),
+        (
+            ["x", "--set", "port=9"],
+            "port: unknown name. Known: max_batch, max_waiting, deadline_s,",
+        ),
+        (["x", "--set", "max_k=few"], "--set max_k=few: must be of type int"),
+        (["x", "--set", "max_queries=0"], "max_queries must be above 0, but is 0"),
         (["--retriever", "x"], "--retriever = 'x': there is no such retriever"),
         (["--retriever", "nowhere:x"], "No module named 'nowhere'; install it, or put its folder"),
         (
@@ -170,6 +182,17 @@ def test_what_cannot_be_served_is_one_sentence(
     assert errors.startswith("error: ")
     assert sentence in errors
     assert errors.count("\n") == 1
+
+
+def test_settings_have_the_types_of_their_fields() -> None:
+    given = {"deadline_s": "7", "max_k": "200", "allowed_hosts": "a,b", "allowed_origins": ""}
+    assert read_settings(given, host="::1", port=1, default_k=150, token=None) == ServerSettings(
+        *("::1", 1, 150),
+        deadline_s=7.0,
+        limits=Limits(max_k=200),
+        token=None,
+        allowed_hosts=("a", "b"),
+    )
 
 
 def test_options_are_json_where_they_are_some() -> None:
