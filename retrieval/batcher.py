@@ -229,9 +229,8 @@ class Batcher:
             async with asyncio.timeout(self._max_search_s):
                 return await asyncio.wrap_future(work)
         except TimeoutError:
-            if (
-                work.done() and not work.cancelled()
-            ):  # the search itself raised this, or has just ended
+            # The search itself raised this, or has just ended.
+            if work.done() and not work.cancelled():
                 return work.result()
             self._worker.give_up(work)
             raise RetrieverUnavailable(

@@ -17,7 +17,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any
+from importlib import import_module
+from types import ModuleType
+from typing import Any, TypedDict
 
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.extras import require
@@ -41,6 +43,14 @@ TIMEOUT_HEADER = "request-timeout"
 _OWN = ("id", "contents")
 _LONGEST_ERROR = 300
 _MAYBE_HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")
+
+
+class Reply(TypedDict, total=False):
+    """A reply; `errors` and `failed` only if there are some."""
+
+    result: list[list[dict[str, Any]]]
+    errors: list[str | None]
+    failed: list[int]
 
 
 class MalformedRequest(CoevoError, ValueError):
@@ -138,24 +148,28 @@ def write_reply(attempts: Sequence[Attempt], return_scores: bool) -> bytes:
         return _dumps(_reply(attempts, return_scores))
     except TypeError:  # a passage has half of a surrogate pair; it must not affect the others
         sendable = [
-            [replace(hit, fields=_sendable(hit.fields)) for hit in attempt]
-            if isinstance(attempt, list)
-            else attempt
+            [_sendable(hit) for hit in attempt] if isinstance(attempt, list) else attempt
             for attempt in attempts
         ]
         reply = json.dumps(_reply(sendable, return_scores), ensure_ascii=False)
         return reply.encode("utf-8", "replace")
 
 
-def _reply(attempts: Sequence[Attempt], return_scores: bool) -> dict[str, Any]:
-    form = _with_score if return_scores else _document
-    result = [[form(hit) for hit in one] if isinstance(one, list) else [] for one in attempts]
-    return {"result": result, **_errors(attempts)}
+def _reply(attempts: Sequence[Attempt], return_scores: bool) -> Reply:
+    hits = [one if isinstance(one, list) else [] for one in attempts]
+    reply = Reply(result=[[_item(hit, return_scores) for hit in one] for one in hits])
+    errors = {place: one for place, one in enumerate(attempts) if not isinstance(one, list)}
+    if errors:
+        sentences = {place: _sentence(error) for place, error in errors.items()}
+        reply["errors"] = [sentences.get(place) for place in range(len(attempts))]
+    if failed := [place for place, one in errors.items() if not isinstance(one, QueryError)]:
+        reply["failed"] = failed
+    return reply
 
 
-def _sendable(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that can be serialised; too large numbers, for example, cannot."""
-    return {name: value for name, value in fields.items() if _fits(name, value)}
+def _sendable(hit: Hit) -> Hit:
+    """Drop the fields that cannot be serialised, such as too large numbers."""
+    return replace(hit, fields={name: one for name, one in hit.fields.items() if _fits(name, one)})
 
 
 def _fits(name: str, value: Any) -> bool:
@@ -164,19 +178,6 @@ def _fits(name: str, value: Any) -> bool:
     except TypeError:
         return False
     return True
-
-
-def _errors(attempts: Sequence[Attempt]) -> dict[str, Any]:
-    errors = [None if isinstance(attempt, list) else attempt for attempt in attempts]
-    if all(error is None for error in errors):
-        return {}
-    failed = [
-        place
-        for place, error in enumerate(errors)
-        if error is not None and not isinstance(error, QueryError)
-    ]
-    sentences = [None if error is None else _sentence(error) for error in errors]
-    return {"errors": sentences, **({"failed": failed} if failed else {})}
 
 
 def _sentence(error: Exception) -> str:
@@ -265,12 +266,9 @@ def read_error(body: bytes) -> str:
         return body[:_LONGEST_ERROR].decode("utf-8", "replace").strip()
 
 
-def _document(hit: Hit) -> dict[str, Any]:
-    return {**hit.fields, "id": hit.id, "contents": hit.contents}
-
-
-def _with_score(hit: Hit) -> dict[str, Any]:
-    return {"document": _document(hit), "score": hit.score}
+def _item(hit: Hit, scored: bool) -> dict[str, Any]:
+    document = {**hit.fields, "id": hit.id, "contents": hit.contents}
+    return {"document": document, "score": hit.score} if scored else document
 
 
 def _read_hit(item: Any, rank: int) -> Hit:
@@ -297,8 +295,6 @@ def _dumps(content: Any) -> bytes:
 
 
 @cache
-def _orjson() -> Any:
+def _orjson() -> ModuleType:
     require("orjson", extra="retrieval", purpose="talking to a retrieval server")
-    import orjson
-
-    return orjson
+    return import_module("orjson")

@@ -37,7 +37,7 @@ class Worker:
         self._work.put((future, function))
         return future
 
-    def give_up(self, future: Future[Any]) -> None:
+    def give_up(self, future: Future[Result]) -> None:
         """Abandon a future that nobody waits for: it is not started, or another thread takes over the
         following work.
 
@@ -83,7 +83,7 @@ class Worker:
                 self._busy_with = None
 
 
-def _fulfil(future: Future[Any], function: Callable[[], Any]) -> None:
+def _fulfil(future: Future[Result], function: Callable[[], Result]) -> None:
     try:
         future.set_result(function())
     except BaseException as error:

@@ -95,7 +95,7 @@ def build_bm25(
     work: Path,
     progress: Progress | None,
     analyzer: Analyzer,
-) -> dict[str, Any]:
+) -> dict[str, float]:
     """Write the index of each part. `work` is a folder for temporary files; it is removed.
 
     The parts together are the corpus; each has its own folder. The index must be opened with the same

@@ -5,20 +5,22 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import ParamSpec, TypeVar
 
 import numba
 import numpy as np
 import numpy.typing as npt
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
 
 
-def compiled_part(function: Function) -> Function:
+def compiled_part(function: Callable[Given, Found]) -> Callable[Given, Found]:
     """Compile a function that other compiled functions call."""
-    return cast(Function, numba.njit(nogil=True)(function))
+    compiled: Callable[Given, Found] = numba.njit(nogil=True)(function)
+    return compiled
 
 
 def version_of(*sources: str) -> str:

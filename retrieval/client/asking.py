@@ -7,7 +7,7 @@ import logging
 import math
 import random
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.registry import RETRIEVAL_TOKEN_VARIABLE
@@ -15,6 +15,9 @@ from prompt_coevo.retrieval.client.replicas import Replica, Replicas
 from prompt_coevo.retrieval.client.urls import health_url
 from prompt_coevo.retrieval.errors import RetrieverUnavailable
 from prompt_coevo.retrieval.wire import FINGERPRINT_HEADER, TIMEOUT_HEADER, read_error, read_health
+
+if TYPE_CHECKING:
+    import aiohttp
 
 logger = logging.getLogger(PROJECT)
 
@@ -59,7 +62,7 @@ class Asking:
         self._replicas = Replicas(urls)
         self._headers = headers
         self._total_timeout_s = total_timeout_s
-        self._session: Any = None
+        self._session: aiohttp.ClientSession | None = None
         self._comparing: asyncio.Task[None] | None = None
 
     @property
@@ -196,7 +199,7 @@ class Asking:
         except (aiohttp.ClientError, OSError) as error:
             raise _Transient(f"{url}: {error or type(error).__name__}") from None
 
-    def _connections(self) -> Any:
+    def _connections(self) -> aiohttp.ClientSession:
         import aiohttp
 
         if self._session is None:

@@ -12,13 +12,16 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from prompt_coevo.extras import require
 from prompt_coevo.retrieval.access import request_headers
 from prompt_coevo.retrieval.client.urls import metrics_url, retrieve_url
 from prompt_coevo.retrieval.errors import RetrieverUnavailable
 from prompt_coevo.retrieval.wire import read_error, write_request
+
+if TYPE_CHECKING:
+    import aiohttp
 
 _CPU = b"process_cpu_seconds_total "
 _METRICS_TIMEOUT_S = 5.0
@@ -111,7 +114,7 @@ async def _measure(
     return load
 
 
-async def _server_cpu_s(session: Any, url: str) -> float | None:
+async def _server_cpu_s(session: aiohttp.ClientSession, url: str) -> float | None:
     """Read the CPU time from the server's /metrics; other servers have none."""
     import aiohttp
 
@@ -125,7 +128,7 @@ async def _server_cpu_s(session: Any, url: str) -> float | None:
 
 
 async def _ask_until(
-    until: float, session: Any, url: str, bodies: Iterator[bytes], load: Load
+    until: float, session: aiohttp.ClientSession, url: str, bodies: Iterator[bytes], load: Load
 ) -> None:
     while (sent := time.perf_counter()) < until:
         async with session.post(url, data=next(bodies)) as response:

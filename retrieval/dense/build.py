@@ -7,12 +7,14 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from prompt_coevo.retrieval.arrays import whole_file, write_head
 from prompt_coevo.retrieval.corpus import Progress
+from prompt_coevo.retrieval.dense.faiss_package import FaissIndex
 from prompt_coevo.retrieval.dense.gpu import gpus_needed
 from prompt_coevo.retrieval.dense.partial import Partial, save
 from prompt_coevo.retrieval.dense.sources import VectorSource, finite_blocks, refuse_unfinite
@@ -50,7 +52,7 @@ def choose_type(
 
 
 def write_index(
-    faiss: Any,
+    faiss: ModuleType,
     vectors: VectorSource,
     index: str,
     folder: Path,
@@ -69,10 +71,10 @@ def write_index(
     return FAISS_FILE
 
 
-def new_index(faiss: Any, dimension: int, index: str) -> Any:
+def new_index(faiss: ModuleType, dimension: int, index: str) -> FaissIndex:
     """Return an empty index for inner products. Raises IndexFileError for an unavailable type."""
     try:
-        made = faiss.index_factory(dimension, index, faiss.METRIC_INNER_PRODUCT)
+        made: FaissIndex = faiss.index_factory(dimension, index, faiss.METRIC_INNER_PRODUCT)
     except RuntimeError as error:
         raise _no_type(
             f"faiss knows no index {index!r} for vectors of {dimension} numbers ({_reason(error)})"
@@ -86,7 +88,7 @@ def new_index(faiss: Any, dimension: int, index: str) -> Any:
     return made
 
 
-def refuse_too_few(faiss: Any, empty: Any, index: str, count: int) -> None:
+def refuse_too_few(faiss: ModuleType, empty: FaissIndex, index: str, count: int) -> None:
     """Raise IndexFileError if an index of this type cannot be trained with so few vectors."""
     least = _least_vectors(faiss, empty)
     if count < least:
@@ -95,7 +97,7 @@ def refuse_too_few(faiss: Any, empty: Any, index: str, count: int) -> None:
         )
 
 
-def _least_vectors(faiss: Any, empty: Any) -> int:
+def _least_vectors(faiss: ModuleType, empty: FaissIndex) -> int:
     """Return the least number of vectors known to be needed: one for each list, and for each codeword."""
     index = faiss.downcast_index(empty)
     if isinstance(index, faiss.IndexPreTransform):
@@ -149,7 +151,12 @@ def _write_flat(vectors: VectorSource, path: Path, progress: Progress) -> None:
 
 
 def _write_faiss(
-    faiss: Any, vectors: VectorSource, index: str, folder: Path, progress: Progress, made_of: str
+    faiss: ModuleType,
+    vectors: VectorSource,
+    index: str,
+    folder: Path,
+    progress: Progress,
+    made_of: str,
 ) -> None:
     partial = Partial(faiss, folder, f"{index} of {made_of}")
     made = partial.read()
@@ -174,7 +181,7 @@ def _write_faiss(
     partial.remove()
 
 
-def _train(faiss: Any, made: Any, vectors: VectorSource) -> None:
+def _train(faiss: ModuleType, made: FaissIndex, vectors: VectorSource) -> None:
     sample = vectors.sample(training_vectors(faiss, made))
     if not np.isfinite(sample).all():
         for _ in finite_blocks(vectors):  # raises with the name of the vector
@@ -182,13 +189,13 @@ def _train(faiss: Any, made: Any, vectors: VectorSource) -> None:
     made.train(sample)
 
 
-def training_vectors(faiss: Any, empty: Any) -> int:
+def training_vectors(faiss: ModuleType, empty: FaissIndex) -> int:
     """Return the most vectors that an index is trained with."""
     lists = empty.nlist if isinstance(empty, faiss.IndexIVF) else 0
     return max(_TRAINING_VECTORS, _TRAINING_VECTORS_PER_LIST * lists)
 
 
-def _reserve(faiss: Any, made: Any, count: int) -> None:
+def _reserve(faiss: ModuleType, made: FaissIndex, count: int) -> None:
     """Reserve space for all vectors: growing step by step copies them and peaks at three times the size."""
     if isinstance(made, faiss.IndexHNSW):
         graph = made.hnsw
@@ -199,7 +206,7 @@ def _reserve(faiss: Any, made: Any, count: int) -> None:
         _grow(made.codes, count * made.code_size)
 
 
-def neighbors_each(faiss: Any, graph: Any) -> float:
+def neighbors_each(faiss: ModuleType, graph: Any) -> float:
     """Return the mean number of neighbour slots per vector, over the levels that it is drawn into."""
     shares = faiss.vector_to_array(graph.assign_probas).tolist()
     each = (share * graph.cum_nb_neighbors(level) for level, share in enumerate(shares, 1))

@@ -10,7 +10,7 @@ import hashlib
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -21,6 +21,7 @@ from prompt_coevo.retrieval.dense.encoder_recipes import EncoderError, EncoderSo
 
 if TYPE_CHECKING:
     import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
 
@@ -51,7 +52,13 @@ class Encoder:
     equal vectors. Safe to use from several threads.
     """
 
-    def __init__(self, source: EncoderSource, model: Any, tokenizer: Any, sha256: str) -> None:
+    def __init__(
+        self,
+        source: EncoderSource,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        sha256: str,
+    ) -> None:
         self.source = source
         self.sha256 = sha256
         self.dimension = int(model.config.hidden_size)
@@ -94,10 +101,7 @@ class Encoder:
         """Return a copy of this encoder on another device, in torch's notation. Raises EncoderError."""
         try:
             model = copy.deepcopy(self._model).to(device)
-        except (
-            AssertionError,
-            RuntimeError,
-        ) as error:  # no such device, or one without enough memory
+        except (AssertionError, RuntimeError) as error:  # no such device, or too little memory
             reason = str(error).strip().splitlines() or [type(error).__name__]
             raise EncoderError(
                 f"the encoder {self.source.name} cannot be put on the device {device!r}: {reason[0]}; name "
@@ -257,7 +261,7 @@ def _not_loaded(source: EncoderSource, error: Exception) -> EncoderError:
     )
 
 
-def _identity(model: Any, tokenizer: Any, missing: set[str]) -> str:
+def _identity(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, missing: set[str]) -> str:
     """Hash weights and vocabulary, whatever the names of the folder and the weights."""
     import torch
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from types import ModuleType
+from typing import Final
 
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.retrieval.dense.build import (
@@ -16,7 +17,7 @@ from prompt_coevo.retrieval.dense.build import (
     training_vectors,
 )
 from prompt_coevo.retrieval.dense.encoders import dimension_of
-from prompt_coevo.retrieval.dense.faiss_package import load_faiss
+from prompt_coevo.retrieval.dense.faiss_package import FaissIndex, load_faiss
 from prompt_coevo.retrieval.dense.gpu import free_gpu_bytes
 from prompt_coevo.retrieval.dense.sources import BLOCK_BYTES
 from prompt_coevo.retrieval.dense.stored import StoredVectors
@@ -92,7 +93,7 @@ def foresee(
     return Foreseen(f"{kind}, {numbers}", parts, memory, disk)
 
 
-def index_bytes(faiss: Any, empty: Any, count: int) -> int:
+def index_bytes(faiss: ModuleType, empty: FaissIndex, count: int) -> int:
     """Return the bytes of an index of this type with so many vectors.
 
     Raises UnknownTypeError for a type that stores anything but codes, lists and graphs.
@@ -116,12 +117,12 @@ def index_bytes(faiss: Any, empty: Any, count: int) -> int:
     raise UnknownTypeError(type(index).__name__)
 
 
-def _codebook(index: Any) -> int:
+def _codebook(index: FaissIndex) -> int:
     pq = getattr(index, "pq", None)
     return 0 if pq is None else _NUMBER * int(index.d) * int(pq.ksub)
 
 
-def _training_bytes(faiss: Any, empty: Any, count: int) -> int:
+def _training_bytes(faiss: ModuleType, empty: FaissIndex, count: int) -> int:
     """Return the size of the sample, as `VectorSource.sample` takes it, which also trains the lists."""
     if empty.is_trained:
         return 0

@@ -6,11 +6,14 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.metadata import distributions
-from typing import Any
+from types import ModuleType
+from typing import Protocol
 
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.extras import require
+from prompt_coevo.retrieval.dense.encoders import Vectors
 
 _threshold = threading.Lock()
 
@@ -19,7 +22,19 @@ class FaissConflictError(CoevoError, ImportError):
     """Two packages have overwritten each other's module `faiss`."""
 
 
-def load_faiss() -> Any:
+class FaissIndex(Protocol):
+    """What every index of faiss has. Code that needs more asks for its class first."""
+
+    d: int
+    ntotal: int
+    is_trained: bool
+
+    def train(self, vectors: Vectors, /) -> None: ...
+
+    def add(self, vectors: Vectors, /) -> None: ...
+
+
+def load_faiss() -> ModuleType:
     """Return the module `faiss`. Raises MissingExtraError without it.
 
     Raises FaissConflictError if several packages provide it, such as those for CPU and for GPU.
@@ -32,13 +47,11 @@ def load_faiss() -> Any:
             f"run: pip uninstall {' '.join(rivals)}; then install the one you want again"
         )
     require("faiss", extra="retrieval", purpose="a dense index")
-    import faiss
-
-    return faiss
+    return import_module("faiss")
 
 
 @contextmanager
-def batch_by_blas(faiss: Any) -> Iterator[None]:
+def batch_by_blas(faiss: ModuleType) -> Iterator[None]:
     """Let faiss use matrix multiplication for smaller batches of queries than it would by default.
 
     Since 1.14, faiss needs 128 000 / dimension queries before it multiplies matrices. That suits machines

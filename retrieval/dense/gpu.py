@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from types import ModuleType
 from typing import Any, Final
 
 import numpy as np
 
 from prompt_coevo.retrieval.dense.encoders import Vectors
+from prompt_coevo.retrieval.dense.faiss_package import FaissIndex
 from prompt_coevo.retrieval.dense.ranking import Numbers
 from prompt_coevo.retrieval.dense.search import FaissVectors, FlatVectors, VectorIndex
 from prompt_coevo.retrieval.errors import IndexFileError
@@ -23,7 +25,7 @@ _TEMPORARY_BYTES = 256 << 20
 _USABLE = 0.85
 
 
-def free_gpu_bytes(faiss: Any) -> tuple[int, ...]:
+def free_gpu_bytes(faiss: ModuleType) -> tuple[int, ...]:
     """Return the free bytes of each visible GPU; empty if faiss has no GPU support."""
     if not hasattr(faiss, "StandardGpuResources") or not faiss.get_num_gpus():
         return ()
@@ -51,7 +53,9 @@ def check_gpus(gpus: str) -> None:
         raise IndexFileError(f"gpus must be one of {', '.join(GPUS)}, but is {gpus!r}")
 
 
-def on_gpu(faiss: Any, vectors: FlatVectors | FaissVectors, gpus: str = "auto") -> VectorIndex:
+def on_gpu(
+    faiss: ModuleType, vectors: FlatVectors | FaissVectors, gpus: str = "auto"
+) -> VectorIndex:
     """Put these vectors on as few GPUs as hold them ("auto"), on "all", or on "none".
 
     "auto" leaves them where they are without a GPU, and for types that no GPU searches here, such as
@@ -84,7 +88,9 @@ def on_gpu(faiss: Any, vectors: FlatVectors | FaissVectors, gpus: str = "auto") 
     return _flat(faiss, vectors, number)
 
 
-def _bytes_each(faiss: Any, vectors: FlatVectors | FaissVectors, index: Any) -> int | None:
+def _bytes_each(
+    faiss: ModuleType, vectors: FlatVectors | FaissVectors, index: FaissIndex | None
+) -> int | None:
     if isinstance(index, faiss.IndexIVF):
         return int(index.code_size) + 8
     if index is None or isinstance(index, faiss.IndexFlat | faiss.IndexScalarQuantizer):
@@ -92,7 +98,7 @@ def _bytes_each(faiss: Any, vectors: FlatVectors | FaissVectors, index: Any) -> 
     return None
 
 
-def _flat(faiss: Any, vectors: FlatVectors | FaissVectors, number: int) -> VectorIndex:
+def _flat(faiss: ModuleType, vectors: FlatVectors | FaissVectors, number: int) -> VectorIndex:
     """Copy chunk by chunk, so that memory never holds a second copy."""
     number = min(number, vectors.count)
     bounds = [vectors.count * part // number for part in range(number + 1)]
@@ -109,14 +115,15 @@ def _flat(faiss: Any, vectors: FlatVectors | FaissVectors, number: int) -> Vecto
     return GpuShards([FaissVectors(faiss, part) for part in parts])
 
 
-def _empty_flat(faiss: Any, dimension: int, gpu: int) -> Any:
+def _empty_flat(faiss: ModuleType, dimension: int, gpu: int) -> FaissIndex:
     config = faiss.GpuIndexFlatConfig()
     config.useFloat16 = True
     config.device = gpu
-    return faiss.GpuIndexFlatIP(_resources(faiss), dimension, config)
+    empty: FaissIndex = faiss.GpuIndexFlatIP(_resources(faiss), dimension, config)
+    return empty
 
 
-def _inverted_file(faiss: Any, index: Any, number: int) -> FaissVectors:
+def _inverted_file(faiss: ModuleType, index: Any, number: int) -> FaissVectors:
     if number == 1:
         copied = faiss.index_cpu_to_gpu(_resources(faiss), 0, index)
         copied.nprobe = index.nprobe
@@ -128,7 +135,7 @@ def _inverted_file(faiss: Any, index: Any, number: int) -> FaissVectors:
     return FaissVectors(faiss, copied)
 
 
-def _resources(faiss: Any) -> Any:
+def _resources(faiss: ModuleType) -> Any:
     resources = faiss.StandardGpuResources()
     resources.setTempMemory(_TEMPORARY_BYTES)
     return resources

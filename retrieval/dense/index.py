@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, TypedDict
 
 from prompt_coevo.files import replace as replace_file
 from prompt_coevo.retrieval.corpus import Corpus, Progress
@@ -46,6 +47,25 @@ from prompt_coevo.retrieval.shards import Ranking
 _CHUNKS = "embeddings"
 
 
+class EncoderDetails(TypedDict):
+    """The manifest's entry about an encoder."""
+
+    name: str
+    sha256: str
+    dimension: int
+    numbers: str
+    recipe: dict[str, Any]
+
+
+class DenseDetails(TypedDict):
+    """The manifest's entry about the vectors of a shard."""
+
+    encoder: EncoderDetails
+    index: str
+    file: str
+    vectors: int
+
+
 def build_dense(
     corpus: Corpus,
     folder: Path,
@@ -56,7 +76,7 @@ def build_dense(
     faiss_file: Path | None = None,
     devices: Sequence[str] = (),
     progress: Progress = lambda done, total: None,
-) -> dict[str, Any]:
+) -> DenseDetails:
     """Build the index of some rows in `folder`; return the details for `DenseIndex.open`.
 
     A stopped build resumes. `faiss_file` is an existing faiss index of these rows, so that they need not be
@@ -96,7 +116,7 @@ def build_dense(
             done, total = total + done, 2 * total
         progress(done, total)
 
-    def made() -> dict[str, Any]:
+    def made() -> DenseDetails:
         if isinstance(source, Embeddings):
             source.compute(lambda done, total: progress(done, 2 * total), encoders)
         file = write_index(faiss, source, kind, folder, writing, source.fingerprint)
@@ -108,7 +128,7 @@ def build_dense(
     return details
 
 
-def _details(encoder: Encoder, index: str, file: str, vectors: int) -> dict[str, Any]:
+def _details(encoder: Encoder, index: str, file: str, vectors: int) -> DenseDetails:
     return {
         "encoder": {
             "name": encoder.source.name,
@@ -124,8 +144,8 @@ def _details(encoder: Encoder, index: str, file: str, vectors: int) -> dict[str,
 
 
 def _made_once(
-    folder: Path, asked: dict[str, Any], make: Callable[[], dict[str, Any]]
-) -> dict[str, Any]:
+    folder: Path, asked: dict[str, Any], make: Callable[[], DenseDetails]
+) -> DenseDetails:
     """Make an index, unless an earlier build for the same request did; return its details.
 
     The vectors are not kept; without this note they would be computed again after a kill.
@@ -133,7 +153,7 @@ def _made_once(
     path = folder / "finished.json"
     with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
         finished = json.loads(path.read_text("utf-8"))
-        details: dict[str, Any] = finished["details"]
+        details: DenseDetails = finished["details"]
         if finished["asked"] == asked and (folder / details["file"]).is_file():
             return details
     details = make()
@@ -154,7 +174,7 @@ class DenseIndex:
         cls,
         folder: Path,
         corpus: Corpus,
-        details: Mapping[str, Any],
+        details: DenseDetails,
         rows: range,
         gpus: str = "auto",
     ) -> DenseIndex:
@@ -202,7 +222,7 @@ class DenseIndex:
         return sorted(hits, key=lambda hit: (-hit[1], hit[0]))
 
 
-def _encoder_of(folder: Path, wanted: Mapping[str, Any]) -> Encoder:
+def _encoder_of(folder: Path, wanted: EncoderDetails) -> Encoder:
     source = resolve(wanted["name"])
     encoder = load(EncoderSource(source.name, source.location, Recipe(**wanted["recipe"])))
     if encoder.sha256 != wanted["sha256"]:
@@ -213,7 +233,7 @@ def _encoder_of(folder: Path, wanted: Mapping[str, Any]) -> Encoder:
     return encoder
 
 
-def open_vectors(faiss: Any, path: Path, gpus: str = "auto") -> VectorIndex:
+def open_vectors(faiss: ModuleType, path: Path, gpus: str = "auto") -> VectorIndex:
     """Open an index file of this package or of faiss, without its encoder. Raises IndexFileError."""
     if path.name == FLAT_FILE:
         return on_gpu(faiss, FlatVectors(faiss, path), gpus)

@@ -6,7 +6,9 @@ import hashlib
 import os
 import time
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+
+from prompt_coevo.retrieval.dense.faiss_package import FaissIndex
 
 # A graph of millions of vectors takes hours to build, and seconds or minutes to write.
 _PAUSE_S, _PAUSE_PER_WRITE = 300.0, 20.0
@@ -15,22 +17,23 @@ _PAUSE_S, _PAUSE_PER_WRITE = 300.0, 20.0
 class Partial:
     """The unfinished index of one build, identified by `key`: what it is made of."""
 
-    def __init__(self, faiss: Any, folder: Path, key: str) -> None:
+    def __init__(self, faiss: ModuleType, folder: Path, key: str) -> None:
         self._faiss = faiss
         self._folder = folder
         self._path = folder / f"partial-{hashlib.sha256(key.encode()).hexdigest()[:32]}.faiss"
         self._next = time.monotonic() + _PAUSE_S
 
-    def read(self) -> Any | None:
+    def read(self) -> FaissIndex | None:
         """Return what an earlier build left, or None if nothing readable is there."""
         if not self._path.is_file():
             return None
         try:
-            return self._faiss.read_index(str(self._path))
+            index: FaissIndex = self._faiss.read_index(str(self._path))
         except RuntimeError:
             return None
+        return index
 
-    def keep(self, index: Any) -> None:
+    def keep(self, index: FaissIndex) -> None:
         """Replace the index kept before with this one."""
         for other in self._folder.glob("partial-*"):
             if other != self._path:
@@ -40,7 +43,7 @@ class Partial:
         ended = time.monotonic()
         self._next = ended + max(_PAUSE_S, _PAUSE_PER_WRITE * (ended - began))
 
-    def keep_now_and_then(self, index: Any) -> None:
+    def keep_now_and_then(self, index: FaissIndex) -> None:
         """Keep the index, but so seldom that writing takes at most a twentieth of the time."""
         if time.monotonic() >= self._next:
             self.keep(index)
@@ -51,7 +54,7 @@ class Partial:
             path.unlink()
 
 
-def save(faiss: Any, index: Any, path: Path) -> None:
+def save(faiss: ModuleType, index: FaissIndex, path: Path) -> None:
     """Write the index completely or not at all. Raises OSError."""
     draft = path.with_suffix(".tmp")
     try:

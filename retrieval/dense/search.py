@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final, Protocol
 
 from prompt_coevo.retrieval.arrays import open_array
@@ -52,7 +53,7 @@ class FlatVectors:
 
     error = 0.0
 
-    def __init__(self, faiss: Any, path: Path) -> None:
+    def __init__(self, faiss: ModuleType, path: Path) -> None:
         self._faiss = faiss
         self._vectors: Vectors | None = open_array(path, dimensions=2)
         self.count, self.dimension = self._vectors.shape
@@ -89,7 +90,7 @@ class FlatVectors:
 class FaissVectors:
     """A faiss index, on the CPU or on a GPU."""
 
-    def __init__(self, faiss: Any, index: Any) -> None:
+    def __init__(self, faiss: ModuleType, index: Any) -> None:
         self._faiss = faiss
         self.index = index
         self.count, self.dimension = index.ntotal, index.d
@@ -143,7 +144,7 @@ def candidates(count: int) -> int:
     return max(LEAST_CANDIDATES, round(math.sqrt(count) / 8))
 
 
-def read_faiss_index(faiss: Any, path: Path) -> Any:
+def read_faiss_index(faiss: ModuleType, path: Path) -> Any:
     """Map an index file into memory and set it up to search well. Raises IndexFileError."""
     try:
         index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)

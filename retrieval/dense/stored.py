@@ -10,7 +10,8 @@ import hashlib
 from collections.abc import Iterator
 from io import FileIO
 from pathlib import Path
-from typing import Any, Final
+from types import ModuleType
+from typing import Final
 
 import numpy as np
 
@@ -34,7 +35,7 @@ class StoredVectors:
     whose numbers are not the rows of the corpus.
     """
 
-    def __init__(self, faiss: Any, path: Path) -> None:
+    def __init__(self, faiss: ModuleType, path: Path) -> None:
         self._path = path
         self._faiss = faiss
         self.index = read_faiss_index(faiss, path)
@@ -127,9 +128,8 @@ class StoredVectors:
             found = np.empty((count, self.dimension), np.float32)
             self._read(file, start, found)
             return found
-        if isinstance(
-            self.index, self._faiss.IndexIVF
-        ):  # its own reconstruct_n looks at every list
+        # The reconstruct_n of IndexIVF looks at every list.
+        if isinstance(self.index, self._faiss.IndexIVF):
             return self._counted(self.index.reconstruct_batch(np.arange(start, start + count)))
         return self._counted(self.index.reconstruct_n(start, count))
 
@@ -170,7 +170,7 @@ class StoredVectors:
 
 
 def ready_vectors(
-    faiss: Any, source: Path, corpus: Corpus, rows: range, encoder: Encoder
+    faiss: ModuleType, source: Path, corpus: Corpus, rows: range, encoder: Encoder
 ) -> StoredVectors:
     """Return the vectors of an index file that fits these rows of the corpus and the encoder.
 

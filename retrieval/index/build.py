@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 from prompt_coevo.retrieval.corpus import (
     Corpus,
@@ -105,9 +104,10 @@ def _build(
     return made
 
 
-def _asked(request: Request, facts: CorpusFacts) -> dict[str, Any]:
-    """Return the request that identifies a stopped build; devices are not part of it."""
-    return {**asdict(replace(request, devices=())), "corpus": facts.sha256}
+def _asked(request: Request, facts: CorpusFacts) -> str:
+    """Write the request that identifies a stopped build; devices are not part of it."""
+    asked = {**asdict(replace(request, devices=())), "corpus": facts.sha256}
+    return json.dumps(asked, default=str, sort_keys=True)
 
 
 def _refuse_taken(folder: Path, force: bool) -> None:
@@ -121,16 +121,15 @@ def _refuse_taken(folder: Path, force: bool) -> None:
         raise IndexFileError(f"{folder} exists but is not an index; choose an empty or new folder")
 
 
-def _make_room(folder: Path, request: Mapping[str, Any]) -> None:
+def _make_room(folder: Path, asked: str) -> None:
     """Keep what a stopped build for the same request left, and remove the rest."""
-    text = json.dumps(request, default=str, sort_keys=True)
     path = folder / layout.REQUEST
     unfinished = not (folder / manifest.NAME).exists()
     with suppress(OSError):
-        if unfinished and path.read_text("utf-8") == text:
+        if unfinished and path.read_text("utf-8") == asked:
             return
     layout.clear(folder)
-    path.write_text(text, "utf-8")
+    path.write_text(asked, "utf-8")
 
 
 def _file_facts(folder: Path, progress: Progress) -> tuple[FileFacts, ...]:

@@ -154,8 +154,8 @@ def build(
     if WORDS in parts:
         analyzer, entry = chosen(request.analyzer, request.analyzer_options)
         own = [shard._replace(folder=shard.folder / WORDS) for shard in shards]
-        said = build_bm25(corpus, own, work, stages("building bm25"), analyzer)
-        built[WORDS] = {**said, "analyzer": entry}
+        facts = build_bm25(corpus, own, work, stages("building bm25"), analyzer)
+        built[WORDS] = {**facts, "analyzer": entry}
     return built
 
 

@@ -21,15 +21,27 @@ beside the hits of the others (`prompt_coevo.retrieval.wire`). Every other error
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias, TypedDict
 
+from prompt_coevo.retrieval.server.body import Message, Receive
 from prompt_coevo.retrieval.server.entrance import Entrance
 from prompt_coevo.retrieval.server.errors import Refusal
 from prompt_coevo.retrieval.server.service import Answer, RetrievalService
 from prompt_coevo.retrieval.wire import write_error
 
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+
 _PATHS = ("/retrieve", "/health", "/metrics")
+
+
+class Scope(TypedDict, total=False):
+    """An ASGI connection, with the fields that are used here."""
+
+    type: str
+    method: str
+    path: str
+    headers: list[tuple[bytes, bytes]]
 
 
 class RetrievalApp:
@@ -44,7 +56,7 @@ class RetrievalApp:
         self._service = service
         self._entrance = entrance
         self._failed = failed
-        self._inside: Any = self._answer
+        self._inside: Callable[[Scope, Receive, Send], Awaitable[None]] = self._answer
         if service.settings.allowed_origins:
             from starlette.middleware.cors import CORSMiddleware
 
@@ -55,7 +67,7 @@ class RetrievalApp:
                 allow_headers=["authorization", "content-type"],
             )
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
             return
@@ -66,7 +78,7 @@ class RetrievalApp:
         else:
             await self._inside(scope, receive, send)
 
-    async def _live(self, receive: Any, send: Any) -> None:
+    async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
         warming_up = asyncio.create_task(self._warm_up())
         await send({"type": "lifespan.startup.complete"})
@@ -82,10 +94,10 @@ class RetrievalApp:
             self._service.failure = error
             self._failed()
 
-    async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         await _send(await self._answered(scope, receive), send)
 
-    async def _answered(self, scope: Any, receive: Any) -> Answer:
+    async def _answered(self, scope: Scope, receive: Receive) -> Answer:
         try:
             self._entrance.check_token(scope["headers"])
         except Refusal as error:
@@ -102,7 +114,7 @@ class RetrievalApp:
                 return Answer(write_error(f"{method} {path}: {why}; ask by POST /retrieve"), status)
 
 
-async def _send(answer: Answer, send: Any) -> None:
+async def _send(answer: Answer, send: Send) -> None:
     headers = [*answer.headers, (b"content-length", b"%d" % len(answer.body))]
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     await send({"type": "http.response.body", "body": answer.body})

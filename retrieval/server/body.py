@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias, TypedDict
 
 from prompt_coevo.retrieval.server.errors import Refusal
 
-Receive: TypeAlias = Callable[[], Awaitable[Any]]
+
+class Message(TypedDict, total=False):
+    """A message of ASGI, with the fields that are used here."""
+
+    type: str
+    body: bytes
+    more_body: bool
+    status: int
+    headers: list[tuple[bytes, bytes]]
+
+
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
 
 
 async def read_body(
