@@ -1,6 +1,6 @@
-"""Other ways to spend the rollouts of GRPO, without templates: samplers for a table's policy.
+"""Spend GRPO's rollouts in other ways, without templates: samplers for a table's policy.
 
-All spend exactly what GRPO spends in whole batches, and what they throw away counts. Their groups have no
+All spend exactly what GRPO spends in whole batches, and discarded rollouts count. Their groups have no
 template; advantages are GRPO's, by the group. `template_search.py` runs them.
 """
 
@@ -26,7 +26,7 @@ FLOOR: Final = 0.1
 
 
 class Budget:
-    """Samples groups of bare rollouts until as many are spent as GRPO spends in whole batches."""
+    """Sample groups of bare rollouts until as many are spent as GRPO spends in whole batches."""
 
     def __init__(self, policy: TabularPolicy, knobs: Knobs, seed: int) -> None:
         self.policy, self.size, self.batch = policy, knobs.group, knobs.batch
@@ -39,13 +39,13 @@ class Budget:
         self._deck: list[str] = []
 
     def deal(self) -> str:
-        """The next question, in passes that are shuffled as GRPO's."""
+        """Return the next question, in passes that are shuffled as GRPO's."""
         if not self._deck:
             self._deck = [self.ids[number] for number in self.rng.permutation(len(self.ids))[::-1]]
         return self._deck.pop()
 
     def sample(self, question_id: str, size: int | None = None) -> list[Rollout]:
-        """Sample a group. The last one has what is left, and is never a single rollout."""
+        """Sample a group. The last one gets what is left, and is never a single rollout."""
         size = size or self.size
         size = self.left if self.left < size + 2 else size
         self.left, self.spent = self.left - size, self.spent + size
@@ -57,11 +57,11 @@ Baseline: TypeAlias = Callable[[Budget], Iterator[int]]
 
 
 def dynamic_sampling(budget: Budget, tries: int = 10) -> Iterator[int]:
-    """DAPO's (arXiv 2503.14476): groups whose rewards are all equal are thrown away, and others
-    sampled until the batch is full.
+    """Sample as DAPO (arXiv 2503.14476): discard groups with equal rewards, and sample until the batch is
+    full.
 
-    It is filled group by group, so that nothing more than needed is sampled. After `tries` batches'
-    groups the update is made with what there is.
+    It is filled group by group, so that nothing more than needed is sampled. After `tries` batches' groups
+    the update uses what there is.
     """
     while budget.left:
         kept: list[list[Rollout]] = []
@@ -77,9 +77,10 @@ def dynamic_sampling(budget: Budget, tries: int = 10) -> Iterator[int]:
 
 
 def more_for_the_hard(budget: Budget) -> Iterator[int]:
-    """Groups by what the question did last: four times as large if it failed, a third if it was solved.
+    """Size groups by the question's last outcome: four times as large after a failure, a third after a
+    success.
 
-    A batch has as many rollouts as ever, and so fewer questions.
+    A batch has as many rollouts as before, and so fewer questions.
     """
     sizes: dict[str, int] = {}
     while budget.left:
@@ -95,9 +96,9 @@ def more_for_the_hard(budget: Budget) -> Iterator[int]:
 
 
 def curriculum(budget: Budget) -> Iterator[int]:
-    """Questions are drawn by p(1 - p), p being their measured success: those in the middle more often.
+    """Draw questions by p(1 - p), with p their measured success: those in the middle more often.
 
-    Those never asked count as in the middle.
+    Questions not yet sampled count as in the middle.
     """
     counts = {question_id: np.array([1.0, 2.0]) for question_id in budget.ids}
     while budget.left:
@@ -116,10 +117,10 @@ def curriculum(budget: Budget) -> Iterator[int]:
 
 
 def replay(budget: Budget) -> Iterator[int]:
-    """The last success of a question that failed but for it joins the question's later groups that fail.
+    """Add a question's last success to its later groups that would otherwise fail.
 
-    It costs no rollout. Its advantage is by the group that it joins, its gradient that of the policy as
-    it is now: no ratio to the policy that wrote it, no clip.
+    It costs no rollout. Its advantage is by the group that it joins, its gradient that of the current
+    policy: no ratio to the policy that wrote it, no clip.
     """
     kept: dict[str, Rollout] = {}
     while budget.left:

@@ -1,11 +1,11 @@
-"""What searches cost a cluster, by a model: rollout slots, lengths, reflection calls, updates.
+"""Model what searches cost a cluster: rollout slots, lengths, reflection calls, updates.
 
     python benchmarks/cluster_model.py [--json FILE]
 
 Not a measurement. Responses are log-normal (median 2 000 tokens, cut at 12 000), a token takes 12 ms
 in an idle engine and 25 ms in a full one, a reflection call 20 to 60 s, eight at once. The waves are
-those of a real search with the preset p2o: 240 hard questions of 24 kinds, a policy and a teacher that are
-rules, the sizes of all batches one after the other. INSPO's verification is as its settings say.
+those of a real search with the preset p2o: 240 hard questions of 24 kinds, a rule-based policy and
+teacher, the sizes of all batches one after the other. INSPO's verification is as its settings say.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ DRAWS: Final = 12
 
 @dataclass(frozen=True)
 class Cluster:
-    """`slots` responses at once, `batch` rollouts and `update` seconds a step, `steps` an epoch."""
+    """A cluster with `slots` responses at once, `batch` rollouts and `update` seconds a step, `steps` an
+    epoch.
+    """
 
     gpus: int
     slots: int
@@ -48,7 +50,7 @@ class Cluster:
 
 
 def clusters() -> list[Cluster]:
-    """64 slots a GPU, and batches that grow more slowly than the cluster."""
+    """Return clusters with 64 slots a GPU, and batches that grow more slowly than the cluster."""
     return [
         Cluster(gpus, 64 * gpus, round(768 * (gpus / 8) ** 0.8), 60.0 * (gpus / 8) ** 0.2, 40)
         for gpus in (8, 64, 256, 1024)
@@ -61,7 +63,7 @@ def lengths(count: int, rng: np.random.Generator) -> Lengths:
 
 
 def ends(work: Lengths, slots: int) -> Lengths:
-    """When each response is done, taken in their order by whichever slot is free."""
+    """Return when each response ends; free slots take them in order."""
     busy = min(len(work), slots) / slots
     per_token = IDLE_S + (FULL_S - IDLE_S) * busy
     free = [0.0] * min(slots, len(work))
@@ -73,7 +75,7 @@ def ends(work: Lengths, slots: int) -> Lengths:
 
 
 def reflection(count: int, rng: np.random.Generator) -> float:
-    """Until `count` calls are answered."""
+    """Return the time until `count` calls are answered."""
     free = [0.0] * min(CALLS_AT_ONCE, count)
     for _ in range(count):
         heapq.heappush(free, heapq.heappop(free) + rng.uniform(*CALL_S))
@@ -85,7 +87,7 @@ Event = tuple[str, int]
 
 
 def trace_of_waves(**p2o: Any) -> list[Event]:
-    """What one search of the preset, with these settings changed, waits for, one after the other."""
+    """Record what one search of the preset, with these settings changed, waits for in sequence."""
     events: list[Event] = []
 
     class Traced(RulePolicy):
@@ -117,7 +119,7 @@ def seconds_of(trace: Sequence[Event], cluster: Cluster, rng: np.random.Generato
 
 
 def modelled(cluster: Cluster, trace: Sequence[Event]) -> dict[str, Any]:
-    """Overheads in parts of an epoch: of a search in waves, and of verifications."""
+    """Return the overheads of a search in waves and of verifications, in parts of an epoch."""
     rng = np.random.default_rng(0)
     generation = [
         float(ends(lengths(cluster.batch, rng), cluster.slots).max()) for _ in range(DRAWS)
@@ -139,7 +141,7 @@ def modelled(cluster: Cluster, trace: Sequence[Event]) -> dict[str, Any]:
 
 
 def inspo(cluster: Cluster, step: float, rng: np.random.Generator, *, overlapped: bool) -> float:
-    """An evolution's share: every `evolve_every` steps, two rounds of a call and a verification."""
+    """Return an evolution's share: every `evolve_every` steps, two rounds of a call and a verification."""
     settings = Settings(preset="inspo").inspo
     rollouts = (settings.candidates_per_call + 1) * settings.verify_size
     spent = []
@@ -151,7 +153,7 @@ def inspo(cluster: Cluster, step: float, rng: np.random.Generator, *, overlapped
 
 
 def verification_share(rounds: int) -> float:
-    """INSPO's verification in parts of an epoch's training rollouts, as its section 4 counts them."""
+    """Return verification's share of an epoch's training rollouts, as INSPO's section 4 counts them."""
     settings = Settings(preset="inspo").inspo
     evolutions = settings.evolve_until / settings.evolve_every
     verifying = settings.candidates_per_call * settings.verify_size * evolutions * rounds

@@ -1,14 +1,14 @@
-"""What +coevo moves and computes on VeRL's driver in a step: real Ray and TransferQueue, no model.
+"""Measure what +coevo moves and computes on VeRL's driver in a step: real Ray and TransferQueue, no model.
 
     python benchmarks/data_plane.py [--questions N] [--rollouts N] [--tokens N] [--json FILE]
 
 The agent loop worker is VeRL's own; an agent loop answers with random tokens and a reward, and the worker
-writes it into TransferQueue as it writes any. Half of the rollouts run under one of 16 templates. Of the
-questions a tenth is never solved, four tenths always, the others in half of their rollouts. Measured are
-the seconds that our code takes on the driver, and the bytes that are moved because of us: the plans on the
-way to the workers, what they leave in all rows, and what is fetched of the rows, for a method that reads no
-text and for the stream. Beside it the bytes of the batch itself.
-CPU seconds are those of all of the driver's threads: on a busy machine the others say how busy it is.
+writes it into TransferQueue as usual. Half of the rollouts run under one of 16 templates. Of the questions
+a tenth is never solved, four tenths always, the others in half of their rollouts. Measured are the
+seconds that our code takes on the driver, and the bytes moved because of us: the plans on the way to the
+workers, what they leave in all rows, and what is fetched of the rows, for a method that reads no text and
+for the stream; and for comparison the bytes of the batch itself.
+CPU seconds cover all of the driver's threads; wall seconds also show how busy the machine is.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ TEXT = 2_000
 
 
 class _Worker(AgentLoopWorkerTQ.__ray_metadata__.modified_class):  # type: ignore[misc]
-    """VeRL's, without model and server."""
+    """VeRL's worker, without model and server."""
 
     def __init__(self, config: Any, tokenizer: Any) -> None:
         self.config = config
@@ -65,7 +65,7 @@ class _Worker(AgentLoopWorkerTQ.__ray_metadata__.modified_class):  # type: ignor
 
 
 class Manager(AgentLoopManagerTQ):  # type: ignore[misc]
-    """VeRL's, with the worker above."""
+    """VeRL's manager, with the worker above."""
 
     def __init__(self, config: Any, tokenizer: Any, workers: int) -> None:
         made = ray.remote(_Worker)
@@ -73,7 +73,7 @@ class Manager(AgentLoopManagerTQ):  # type: ignore[misc]
 
 
 class HalfTemplated:
-    """Templates for half of the rollouts; reads no text."""
+    """Give half of the rollouts templates; read no text."""
 
     templates = tuple(Candidate(f"{n:02} " + "hint " * (TEXT // 5), "template") for n in range(16))
 
@@ -84,7 +84,7 @@ class HalfTemplated:
 
 
 class Seconds:
-    """What our code took on the driver, without VeRL's own dispatch."""
+    """Count the driver's reads and the bytes they fetch."""
 
     def __init__(self) -> None:
         self.fetched = 0
@@ -108,7 +108,7 @@ def _size(column: Any) -> int:
 
 
 def rows(questions: int, tokens: int) -> list[dict[str, Any]]:
-    """Questions of which a tenth is never solved, a half in part, the others always."""
+    """Return questions of which a tenth is never solved, half sometimes, the others always."""
     chances = [0.0 if n % 10 == 0 else 0.5 if n % 2 else 1.0 for n in range(questions)]
     return [
         {
@@ -148,7 +148,7 @@ def batch_of(data: Sequence[dict[str, Any]], step: int) -> Any:
 def step(
     method: str, number: int, manager: Manager, tokenizer: Any, config: Any, options: Any
 ) -> dict[str, Any]:
-    """One round: dispatched, sampled, taken in, cleared."""
+    """Run one round: dispatch, sample, take in, clear."""
     data = rows(options.questions, options.tokens)
     questions = QuestionIndex(data, prompt=lambda row: row["raw_prompt"], truth=lambda row: None)
     rollout = config.actor_rollout_ref.rollout
@@ -204,7 +204,7 @@ def step(
 
 
 def take_in(dispatcher: Dispatcher, engine: Coevolution, keys: list[str], tokenizer: Any) -> None:
-    """What the trainer does after advantages."""
+    """Do what the trainer does after advantages."""
     trainer = object.__new__(CoevoTrainer)
     trainer.config = OmegaConf.create({"trainer": {}})
     trainer.tokenizer, trainer.global_steps = tokenizer, 1

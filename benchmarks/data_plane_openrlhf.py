@@ -1,4 +1,4 @@
-"""Measure what the OpenRLHF adapter adds to a generation: the generator's seconds, bytes in Ray's store.
+"""Measure what the OpenRLHF adapter adds to a generation: seconds in the generator, bytes in Ray's store.
 
     python benchmarks/data_plane_openrlhf.py --questions 1024 --rollouts 16 --tokens 8192 [--json FILE]
 
@@ -44,8 +44,7 @@ PARTS: Final = {
 
 
 class Clock:
-    """Seconds that pass in the parts of a call, those of the innermost part only: of the clock, and of the
-    driver's own thread on a CPU."""
+    """Measure seconds in the innermost part of a call, by the clock and by the driver thread's CPU time."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -76,7 +75,7 @@ class Clock:
 
 
 def measure(sizes: argparse.Namespace, folder: Path, actors: list[Any]) -> dict[str, Any]:
-    """One generation of each."""
+    """Measure one generation of each."""
     kwargs = {"n_samples_per_prompt": sizes.rollouts, "max_new_tokens": sizes.tokens}
     kwargs["max_len"] = sizes.tokens + 128
     shape = (sizes.questions, sizes.rollouts, sizes.tokens)

@@ -1,4 +1,4 @@
-"""What the effect benchmarks of the trainers share: arms side by side, stored runs, scores, a table."""
+"""Share code between the trainers' effect benchmarks: arms side by side, stored runs, scores, a table."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Job:
 
     @property
     def rollouts(self) -> int:
-        """Of a step."""
+        """Return the rollouts of a step."""
         return int(self.world.trainer["per_device_train_batch_size"])
 
     @property
@@ -51,7 +51,7 @@ class Job:
 
     @property
     def batch(self) -> int:
-        """Questions of a step."""
+        """Return the questions of a step."""
         return self.rollouts // self.group
 
     @property
@@ -60,7 +60,7 @@ class Job:
 
     @property
     def saved(self) -> Sequence[int]:
-        """After which steps the model is saved: every so many, and the last."""
+        """Return the steps after which the model is saved: every so many, and the last."""
         return [*range(self.save_each, self.steps, self.save_each), self.steps]
 
     @property
@@ -72,16 +72,16 @@ class Job:
         return self.world.arms[self.arm] is not None
 
     def asked(self) -> Iterable[tuple[str, str]]:
-        """The questions to train on, and their answers."""
+        """Return the questions to train on, and their answers."""
         return self.world.training(self.seed, self.questions)
 
     def teacher(self) -> Callable[[dict[str, Any]], str]:
-        """The world's teacher, for a server that speaks the OpenAI protocol."""
+        """Return the world's teacher, for a server that speaks the OpenAI protocol."""
         teacher = self.world.teacher(self.seed)
         return lambda body: teacher(body["messages"][-1]["content"])
 
     def coevo(self, api_base: str) -> dict[str, str]:
-        """The arm's settings by their full names; no teacher's is needed elsewhere."""
+        """Return the arm's settings by their full names, with the teacher's server."""
         server = {"model": "openai/teacher", "api_base": api_base}
         own = {
             "ground_truth_column": "auto",
@@ -93,18 +93,18 @@ class Job:
 
     @property
     def method(self) -> str:
-        """What the trainer's flag says."""
+        """Return the value of the trainer's flag."""
         return ",".join(Settings(**(self.world.arms[self.arm] or {})).algorithms)
 
     def score(self, folders: Sequence[Path]) -> Scores:
-        """Answers of the saved models to held-out questions without any template."""
+        """Score the saved models' answers to held-out questions without any template."""
         return self.world.score(folders, self.seed, self.questions)
 
 
 def main(description: str | None, train: Callable[[Job], Run], modes: Sequence[str] = ()) -> None:
-    """The command line of a benchmark; runs that its file has already are not repeated.
+    """Run the benchmark's command line; runs that its file already has are not repeated.
 
-    `modes` are those of the trainer that can be asked for, other than its usual one.
+    `modes` are the trainer's modes that can be chosen, other than its usual one.
     """
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--world", choices=list(WORLDS), default="demo")
@@ -150,7 +150,7 @@ def collect(
     file: Path | None,
     mode: str | None = None,
 ) -> list[Run]:
-    """A run for every key, and those that the file has already, which are not repeated.
+    """Make a run for every key that the file lacks.
 
     A run holds its key, and its `mode` if it has one. The file is written after every run.
     """
@@ -175,7 +175,7 @@ def summary(
     seconds: float,
     step_seconds: Iterable[float],
 ) -> Run:
-    """A run as it is stored.
+    """Return a run in its stored form.
 
     `searched` is the package's own count of rollouts outside training; `generated` counts all requests
     that the server of rollouts answered.
@@ -199,7 +199,7 @@ def summary(
 
 
 def table(runs: Sequence[Run], shown: Sequence[str]) -> str:
-    """Mean and standard deviation over seeds, as Markdown."""
+    """Return mean and standard deviation over seeds, as Markdown."""
     lines = [
         f"| | {' | '.join(shown).replace('_', ' ')} | training + search rollouts |",
         f"|{'---|' * (len(shown) + 2)}",
@@ -215,7 +215,7 @@ def table(runs: Sequence[Run], shown: Sequence[str]) -> str:
 
 
 def mean(values: Sequence[float]) -> str:
-    """Mean and standard deviation; counts are rounded."""
+    """Format mean and standard deviation; counts are rounded."""
     digits = 0 if all(isinstance(value, int) for value in values) else 3
     spread = statistics.stdev(values) if len(values) > 1 else 0.0
     return f"{statistics.mean(values):.{digits}f} ± {spread:.{digits}f}"

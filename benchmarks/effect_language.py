@@ -1,4 +1,4 @@
-"""The language model's tier (`benchmarks/methods/language_model.py`) for the effect benchmarks: its
+"""Adapt the language model's tier (`benchmarks/methods/language_model.py`) to the effect benchmarks: its
 questions, trainer values and scores, under the trainers of VeRL and OpenRLHF.
 
 `COEVO_MODEL` is the model's folder; by default the one that `prompt-coevo smollm2` makes.
@@ -29,7 +29,7 @@ _LAYOUT: Final = "chat_template.jinja"
 
 
 def policy(folder: Path) -> Path:
-    """Make a folder of the model with the layout that the tier's tokenizer has, and return it."""
+    """Make a folder of the model in the layout of the tier's tokenizer, and return it."""
     if not (MODEL / "config.json").is_file():
         raise SystemExit(
             f"there is no model in {MODEL}: make it with prompt-coevo smollm2, or set COEVO_MODEL"
@@ -43,14 +43,15 @@ def policy(folder: Path) -> Path:
 
 
 def training(draw: int, count: int) -> Iterator[tuple[str, str]]:
-    """The first questions to train on of a split, and their answers."""
+    """Yield the first training questions of a split, with their answers."""
     for task in Questions.unnamed(draw).training[:count]:
         yield task.question, task.answer
 
 
 def score(draw: int, folders: Sequence[Path]) -> dict[str, Any]:
-    """Examine the model and then the trained ones: `curve` by family, `words` by question, and the last
-    accuracy of the two kinds of families."""
+    """Score the model and the trained ones: `curve` by family, `words` by question, and the last accuracy
+    of the two kinds of families.
+    """
     questions, tokenizer = Questions.unnamed(draw), load_tokenizer(MODEL)
     exam = HeldOut(questions)
     right = [exam.score(_load(folder), tokenizer, None) for folder in (MODEL, *folders)]
@@ -72,7 +73,7 @@ def score(draw: int, folders: Sequence[Path]) -> dict[str, Any]:
 
 
 def about(draw: int) -> dict[str, Any]:
-    """What of the tier's key no other part of a run says."""
+    """Return the parts of the tier's key that a run does not record elsewhere."""
     return {"draw": draw, "model": fingerprint(str(MODEL))}
 
 

@@ -1,4 +1,4 @@
-"""The worlds that the effect benchmarks train in: policy, questions, rewards, teacher, arms and scores."""
+"""Define the worlds of the effect benchmarks: policy, questions, rewards, teacher, arms and scores."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ WAVES: Final = {"preset": "demo-p2o", "p2o": {"calls_per_hard": "unlimited"}}
 
 
 def stream(**changes: Any) -> dict[str, Any]:
-    """The settings of the stream in the world of many facts."""
+    """Return the stream's settings in the world of many facts."""
     return {"stream": {"tau": 0.01, **changes}, "ground_truth_column": "answer"}
 
 
 @dataclass(frozen=True)
 class EffectWorld:
-    """What a trainer's benchmark needs to know of a world."""
+    """Hold what a trainer's benchmark needs to know of a world."""
 
     base: Callable[[Path], Path]
     """Given an empty folder, the base policy's folder."""
@@ -93,7 +93,7 @@ def _last(folders: Sequence[Path], base: Path) -> tuple[Any, Any]:
 
 
 def score_facts(model: Any, tokenizer: Any, held_out: Sequence[facts.Task]) -> dict[str, float]:
-    """Greedy accuracy without any template, by kind of word."""
+    """Return the greedy accuracy without any template, by kind of word."""
     with undisturbed(model):
         found = rewards(model, tokenizer, held_out, grade=facts.reward)
     chosen = {kind: [task.kind == kind for task in held_out] for kind in facts.COUNTS}
@@ -101,7 +101,7 @@ def score_facts(model: Any, tokenizer: Any, held_out: Sequence[facts.Task]) -> d
 
 
 def _score_demo(folders: Sequence[Path], seed: int, questions: int) -> Scores:
-    """Greedy, and how many training questions six sampled answers all get wrong."""
+    """Return greedy scores, and how many training questions six sampled answers all get wrong."""
     splits = make_splits(World(), seed, questions, 512)
     model, tokenizer = _last(folders, base_policy_path())
     with undisturbed(model):
@@ -118,7 +118,7 @@ def _score_demo(folders: Sequence[Path], seed: int, questions: int) -> Scores:
 
 
 def _unnamed(draw: int) -> EffectWorld:
-    """The language model's world, with a split of its questions."""
+    """Return the language model's world, with a split of its questions."""
     return EffectWorld(
         base=language.policy,
         reward="unnamed",

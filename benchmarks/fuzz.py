@@ -1,12 +1,12 @@
-"""Fuzzes every parser and loader with coverage guidance, and counts what was tried.
+"""Fuzz every parser and loader with coverage guidance, and count the inputs.
 
     pip install atheris
     python benchmarks/fuzz.py [core] [retrieval] [--only NAME...] [--inputs 40000] [--seed 1] [--json FILE]
 
-The targets are those of `tests/fuzz`: functions of bytes that raise nothing. Each is fuzzed in a process of
-its own, with `inputs` inputs times its weight; one that raises ends there, and the input is in the results.
-With `--plain`, without atheris, inputs are made without a look at what they reach, as in the tests. With
-`--json` results are added to what the file holds of other targets.
+The targets are those of `tests/fuzz`: functions of bytes that raise nothing. Each is fuzzed in a separate
+process, with `inputs` inputs times its weight; one that raises ends there, and the input is in the
+results. With `--plain`, without atheris, inputs are made without coverage guidance, as in the tests. With
+`--json` results are merged into the file's results for other targets.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _COVERAGE: Final = re.compile(r"cov: (\d+) ft: \d+ corp: (\d+)")
 
 
 def targets(module: str) -> dict[str, Target]:
-    """The targets of a module, imported now."""
+    """Import a module and return its targets."""
     found: dict[str, Target] = importlib.import_module(module).TARGETS
     return found
 
@@ -68,7 +68,7 @@ def fuzz_guided(module: str, name: str, count: int, seed: int, folder: Path) -> 
 
 
 def fuzz_plain(module: str, name: str, count: int, seed: int, folder: Path) -> None:
-    """As in the tests."""
+    """Fuzz one target without guidance, as in the tests."""
     from fuzz.target import inputs
 
     target, done = targets(module)[name], 0
@@ -81,7 +81,7 @@ def fuzz_plain(module: str, name: str, count: int, seed: int, folder: Path) -> N
 
 
 def fuzz_one(name: str, target: Target, options: argparse.Namespace) -> dict[str, Any]:
-    """A target in a process of its own."""
+    """Fuzz a target in a separate process."""
     with tempfile.TemporaryDirectory() as folder:
         count = int(options.inputs * target.weight)
         words = [target.run.__module__, "--only", name, "--here", folder, "--inputs", str(count)]
@@ -115,7 +115,7 @@ def fuzz_one(name: str, target: Target, options: argparse.Namespace) -> dict[str
 
 
 def _error(said: str) -> str:
-    """The end of the traceback, without the fuzzer's own lines."""
+    """Return the end of the traceback, without the fuzzer's own lines."""
     told = said.partition(_RAISED)[2].partition("\n==")[0] or said
     return "\n".join([line for line in told.splitlines() if line.strip()][-12:])
 
@@ -131,7 +131,7 @@ def machine(plain: bool) -> dict[str, Any]:
 
 
 def version() -> str:
-    """The commit that was fuzzed."""
+    """Return the commit that was fuzzed."""
     command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
     return subprocess.run(command, check=False, capture_output=True, text=True).stdout.strip()
 

@@ -1,15 +1,15 @@
-"""How the engine's own work grows with the dataset, every question of which is hard.
+"""Measure how the engine's own work grows with the dataset, in which every question is hard.
 
     python benchmarks/growth.py [--questions 1000 10000 100000 1000000] [--json FILE]
 
 Times are CPU seconds. Questions have 61 words, drawn by Zipf's law from 30 000, and a number of up to
-three digits for an answer. With `stream` a run sees every question once and no template, in steps of 1
-024 questions with 8 rollouts each. Then the reflection model, a function, begins to answer, and one in
+three digits for an answer. With `stream` a run sees every question once and no template, in steps of
+1 024 questions with 8 rollouts each. Then the reflection model, a function, begins to answer, and one in
 fifty rollouts under a template succeeds: 20 more steps give the medians, in which the neighbours of every
 question are looked up for the first time. State, journal and ledger are those after them, and another
-engine takes up the state. With `waves` a search is set up, as at the end of an epoch, twice: the second
-one finds every question read already. Candidates have 200 words. Every row has a process of its own,
-because memory is the most that a process ever had, less what it had with the dataset alone.
+engine loads the state. With `waves` a search is set up, as at the end of an epoch, twice: the second one
+finds every question read already. Candidates have 200 words. Every row runs in a separate process, because
+memory is a process's peak, less what it had with the dataset alone.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SAVES: Final = 5
 
 
 class Hard:
-    """A policy that solves nothing but by luck. Its questions are all there from the beginning."""
+    """A policy that solves questions only by luck. All its questions exist from the beginning."""
 
     def __init__(self, questions: int) -> None:
         self.rng = np.random.default_rng(0)
@@ -121,7 +121,7 @@ def stream(questions: int) -> dict[str, Any]:
 
 
 def train(engine: Coevolution, policy: Hard, steps: int) -> dict[str, float]:
-    """Each question once before any twice. The median times of a step's parts."""
+    """Train on each question once before any twice; return the median times of a step's parts."""
     ids = policy.question_ids()
     parts: dict[str, list[float]] = {"plan": [], "observe": [], "step_end": []}
     order = np.resize(policy.rng.permutation(len(ids)), steps * BATCH)
@@ -160,14 +160,14 @@ def waves(questions: int) -> dict[str, Any]:
 
 
 def timed(function: Callable[[], Any]) -> tuple[float, Any]:
-    """CPU seconds of all threads, and the result."""
+    """Return the CPU seconds of all threads, and the result."""
     start = time.process_time()
     result = function()
     return time.process_time() - start, result
 
 
 def most_memory() -> float:
-    """The most memory that this process has had, in megabytes."""
+    """Return this process's peak memory, in megabytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
 
 

@@ -1,11 +1,11 @@
-"""What reading a training dataset's questions costs at the start of a run, as each adapter reads them.
+"""Measure what reading a dataset's questions costs at the start of a run, as each adapter reads them.
 
     python benchmarks/index.py [--rows 10000 100000 1000000] [--json FILE]
 
 Needs VeRL's environment. Rows are chats of 61 words, drawn by Zipf's law from 30 000, in a parquet
-file. `lookups alone` is what reading every row through the dataset's own `__getitem__` costs, without
-anything done with it. Times are CPU seconds; memory is the peak of the process, with what it imports.
-Every number has a process of its own.
+file. `lookups alone` is the cost of reading every row through the dataset's own `__getitem__` without
+using it. Times are CPU seconds; memory is the peak of the process, with what it imports. Every number
+comes from a separate process.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ VOCABULARY: Final = 30_000
 
 
 def write(rows: int, path: Path) -> None:
-    """A dataset as VeRL has it, with the question as a column of its own for TRL."""
+    """Write a dataset in VeRL's format, with the question as an extra column for TRL."""
     rng = np.random.default_rng(0)
     letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
     words = ["".join(rng.choice(letters, size)) for size in rng.integers(2, 12, VOCABULARY)]

@@ -1,14 +1,14 @@
-"""INSPO's verifications side by side in worlds of facts: accuracy over all rollouts, joins, barriers.
+"""Compare INSPO's verifications in worlds of facts: accuracy over all rollouts, joins, barriers.
 
     python benchmarks/instruction_trials.py [--worlds 1,C,N,O] [--arms "blocking;off"]
                                             [--seeds 10] [--json FILE]
 
 `end` is the accuracy on new questions under the best instruction when all rollouts of the world's budget
 are spent, training's and verification's together; `area` is its mean over the budget. A join is right if
-the candidate was truly better than its parent when the verdict fell, by the exact mean reward of all
-training questions under the weights of that moment; `error` is the root mean square of the measured less
-the true difference, `bias` its mean. Barriers are batches that training waits for. See
-`methods/tabular_world.py` for the worlds.
+the candidate was truly better than its parent at the verdict, by the exact mean reward of all training
+questions under the weights of that moment; `error` is the root mean square of the measured less the true
+difference, `bias` its mean. Barriers are batches that training waits for. See `methods/tabular_world.py`
+for the worlds.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ ARMS: Final[Mapping[str, Mapping[str, Any]]] = {
 
 @dataclass
 class Verdicts:
-    """Listens to verdicts, and knows what candidates are truly worth."""
+    """Record verdicts, with the true value of each candidate."""
 
     policy: TabularPolicy
     gains: list[float] = field(default_factory=list)
@@ -114,7 +114,7 @@ def run(
 def engine_for(
     arm: Mapping[str, Any], knobs: Knobs, teacher: Teacher, verdicts: Verdicts, seed: int
 ) -> Coevolution:
-    """The demo's settings: evolution ends after 78 % of the steps that training alone could make."""
+    """Build an engine with the demo's settings: evolution ends after 78 % of training's steps."""
     steps = knobs.rollouts // (knobs.batch * knobs.group)
     inspo = {
         "instruction": FIRST,
@@ -142,7 +142,7 @@ COLUMNS: Final = (
 
 
 def table(runs: Sequence[Mapping[str, Any]], baseline: str) -> str:
-    """A row per world and arm: means, and the paired differences to the baseline's."""
+    """Return a row per world and arm: means, and the paired differences to the baseline's."""
     lines = [f"| world | arm | runs | {' | '.join(COLUMNS)} | end less {baseline}'s | area less |"]
     lines.append("|---" * (len(COLUMNS) + 5) + "|")
     for world, arm in dict.fromkeys((one["world"], one["arm"]) for one in runs):
@@ -165,7 +165,7 @@ def _mean(values: Sequence[float]) -> str:
 
 
 def _interval(pairs: Sequence[float]) -> str:
-    """The mean difference and twice its standard error."""
+    """Format the mean difference and twice its standard error."""
     error = statistics.stdev(pairs) / len(pairs) ** 0.5 if len(pairs) > 1 else 0.0
     return f"{statistics.mean(pairs):+.3f} ± {2 * error:.3f}"
 

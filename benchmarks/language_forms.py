@@ -1,4 +1,4 @@
-"""Forms that an answer can have and a question does not ask for; a program checks them.
+"""Define answer formats that a question does not ask for and a program checks.
 
 `python benchmarks/language_rules.py` measures and writes them.
 """
@@ -21,8 +21,8 @@ MOST_TOKENS: Final = 24
 class Rule:
     """A rule about the answers to questions of one kind.
 
-    `pattern` must match the whole completion, without white space at its ends; ITEM stands in it for the
-    answer, or the word that has to be mentioned. `templates` name the rule.
+    `pattern` must match the whole completion, stripped of white space; ITEM in it stands for the answer, or
+    for the word that must be mentioned. `templates` name the rule.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Rule:
 
 
 def _mentioned(text: str) -> dict[str, str]:
-    """Read topics; the last word of each has to be mentioned, in singular or plural."""
+    """Read topics; the last word of each must be mentioned, in singular or plural."""
     return {topic: topic.split()[-1].removesuffix("s") for topic in text.split("|")}
 
 
@@ -169,7 +169,7 @@ WRONG: Final = (
 
 
 def questions() -> list[dict[str, Any]]:
-    """Make the questions to train on and to hold out: those of a family follow each other."""
+    """Return the questions for training and for holding out: those of a family follow each other."""
     rows: list[dict[str, Any]] = [
         {
             "question": rule.question.format(item),
@@ -191,5 +191,5 @@ def questions() -> list[dict[str, Any]]:
 
 
 def instructions() -> list[str]:
-    """List what the teacher says: the templates of all rules, and some that are never wanted."""
+    """Return the teacher's texts: the templates of all rules, and some that are never wanted."""
     return [*(text for rule in TRAINED for text in rule.templates), *WRONG]

@@ -1,4 +1,4 @@
-"""Which families of reasoning-gym a template helps a language model with that does not solve them bare.
+"""Find the reasoning-gym families that a language model solves only under a template.
 
     pip install reasoning-gym
     python benchmarks/language_gym.py MODEL [--items 6] [--bare 8] [--samples 4] [--json FILE]
@@ -114,8 +114,9 @@ FAMILIES: Final[Mapping[str, tuple[Mapping[str, Any], str]]] = {
 
 
 def readings(completion: str) -> dict[str, str | None]:
-    """Read the answer in five ways: the whole completion, its last line, its last number, its last word,
-    and what stands in the last `<answer>` tags. None where there is no such thing."""
+    """Read the answer in five ways: the whole completion, its last line, last number, last word, and the
+    content of the last `<answer>` tags. None where there is no such part.
+    """
     text = completion.strip()
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     found = {
@@ -129,7 +130,7 @@ def readings(completion: str) -> dict[str, str | None]:
 
 
 def right(dataset: Any, item: Mapping[str, Any], answer: str | None) -> bool:
-    """Check whether the family's verifier gives the full score. An answer that makes it fail is wrong."""
+    """Tell whether the family's verifier gives the full score. An answer that crashes it is wrong."""
     if answer is None:
         return False
     try:
@@ -141,7 +142,7 @@ def right(dataset: Any, item: Mapping[str, Any], answer: str | None) -> bool:
 def measure(
     model: Any, tokenizer: Any, family: str, items: int, bare: int, samples: int
 ) -> dict[str, Any]:
-    """Say for every reading how many completions are right and at how many items one is, by template."""
+    """Count, by template and reading, right completions and items with at least one."""
     import reasoning_gym
 
     torch.manual_seed(0)
@@ -182,8 +183,9 @@ def _scores(
 
 
 def qualifies(row: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """List the readings and templates by which a family can be trained on: bare no item is solved, under
-    the template a fiftieth of the completions or a fifth of the items."""
+    """List the readings and templates by which a family is trainable: bare no item is solved, under the
+    template a fiftieth of the completions or a fifth of the items.
+    """
     return [
         (reading, name)
         for reading, (_, solved) in _by_reading(row["bare"]).items()
@@ -198,7 +200,7 @@ def _by_reading(one: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Every family, bare and under its best template, by the reading that is best and by the whole."""
+    """Return every family, bare and under its best template, by the best reading and by the whole."""
     lines = [
         "| family | bare, whole | any reading | best template, whole | any reading | it | the reading |",
         "|---|---|---|---|---|---|---|",

@@ -1,11 +1,11 @@
-"""Which families of questions a language model answers only when somebody says what to do.
+"""Find the families of questions that a language model answers only when told what to do.
 
     python benchmarks/language_probe.py MODEL [--items 10] [--samples 16] [--families A,B] [--json FILE]
 
-Says for each family how often a completion is right, bare, under either instruction that names the task,
-and under one system message that names all six, and at how many items one of the completions is. No
-training. `prompt_coevo/demo/unnamed/families.py` has the families that were chosen by it; those of
-`FURTHER` were looked at and left out.
+Measures for each family how often a completion is right, bare, under either instruction that names the
+task, and under one system message that names all six, and at how many items one of the completions is.
+No training. `prompt_coevo/demo/unnamed/families.py` has the families that were chosen by it; those of
+`FURTHER` were tried and left out.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ ALL_SIX: Final = (
 
 
 def measure(model: Any, tokenizer: Any, family: Family, items: int, samples: int) -> dict[str, Any]:
-    """How many completions are right, and at how many items one is, bare and under instructions."""
+    """Count right completions, and items with at least one, bare and under instructions."""
     torch.manual_seed(0)
     chosen = random.Random(0).sample(sorted(family.answers), min(items, len(family.answers)))
     found: dict[str, Any] = {"family": family.name, "items": len(chosen)}
@@ -145,7 +145,7 @@ def rates(
     samples: int,
     most_tokens: int,
 ) -> dict[str, Any]:
-    """Score completions of conversations, one about each item, by what was said before the question.
+    """Score completions of conversations about each item, by what precedes the question.
 
     `right` scores a completion, given the number of its item.
     """
@@ -162,7 +162,7 @@ def rates(
 
 
 def table(rows: list[dict[str, Any]], samples: int) -> str:
-    """Every family, bare and under the better instruction, as Markdown."""
+    """Return every family, bare and under the better instruction, as Markdown."""
     lines = [
         f"| family | bare, pass@1 | pass@{samples} | better instruction, pass@1 | pass@{samples} | "
         "a system message for all six, pass@1 |",

@@ -1,10 +1,11 @@
-"""Rules that a question does not say and a program checks: the form of an answer.
+"""Measure answer-format rules that a question does not say and a program checks, or write them as a
+dataset.
 
     python benchmarks/language_rules.py probe MODEL [--items 6] [--samples 8] [--rules A,B] [--json FILE]
     python benchmarks/language_rules.py write FOLDER
 
-`probe` says how often a completion keeps each rule, bare and under each template that names it, and at how
-many items one does; bare has twice the samples. No training. `write` makes files to train on: the
+`probe` measures how often a completion keeps each rule, bare and under each template that names it, and at
+how many items one does; bare has twice the samples. No training. `write` makes files to train on: the
 questions of `TRAINED` with those of `PLAIN`, and the instructions of a teacher that knows which rules there
 are but not which one a question wants. `docs/language-model.md` has the command that trains.
 """
@@ -27,7 +28,7 @@ from prompt_coevo.demo.unnamed.tasks import matches
 
 
 def measure(model: Any, tokenizer: Any, rule: Rule, items: int, samples: int) -> dict[str, Any]:
-    """How many completions keep the rule, and at how many items one does, bare and under its templates."""
+    """Count completions that keep the rule, and items with at least one, bare and under its templates."""
     chosen = random.Random(0).sample(sorted(rule.answers), min(items, len(rule.answers)))
     patterns = [rule.pattern_of(item) for item in chosen]
     asked = [rule.question.format(item) for item in chosen]
@@ -48,7 +49,7 @@ def measure(model: Any, tokenizer: Any, rule: Rule, items: int, samples: int) ->
 
 
 def table(rows: Sequence[dict[str, Any]], samples: int) -> str:
-    """Every rule, bare and under the better template, as Markdown."""
+    """Return every rule, bare and under the better template, as Markdown."""
     lines = [
         f"| rule | a question | bare, pass@1 | pass@{2 * samples} | better template | pass@1 | "
         f"pass@{samples} |",

@@ -1,4 +1,4 @@
-"""Retrieval servers that search every request by itself, to compare ours with.
+"""Serve retrieval one request at a time, for comparison with our server.
 
     python benchmarks/one_by_one_server.py search_r1|lean INDEX
 
@@ -42,7 +42,7 @@ Search = Callable[[QueryRequest], dict[str, Any]]
 
 
 class SearchR1Dense:
-    """A dense index in Search-R1's way."""
+    """Search a dense index in Search-R1's way."""
 
     def __init__(self, index: Path) -> None:
         import faiss

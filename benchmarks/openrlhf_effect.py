@@ -1,4 +1,4 @@
-"""What `--coevo.method` changes in the unmodified train_ppo_ray, on a CPU.
+"""Measure what `--coevo.method` changes in the unmodified train_ppo_ray, on a CPU.
 
     python benchmarks/openrlhf_effect.py --seeds 3 --json benchmarks/results/openrlhf_effect.json
 
@@ -10,10 +10,9 @@ All arms of a world (`effect_worlds.py`) have the same data, seeds, training rol
 settings; `grpo` is OpenRLHF's own command, the others are the wrapper with settings of the package. The
 reflection model is the world's teacher behind an HTTP server that speaks the OpenAI protocol; vLLM,
 flash-attn and the device are the tests' stand-ins (`tests/standins`); with `--vllm` vLLM is the real one,
-which the session `openrlhf_vllm` installs. With `--mode async` it is
-OpenRLHF's asynchronous trainer, with `async_corrected` also its correction for the sampler. Scores are of
-answers to held-out questions without any template: greedy, and as its tier samples them
-(`effect_language.py`) in the world `unnamed`.
+which the session `openrlhf_vllm` installs. With `--mode async` it is OpenRLHF's asynchronous trainer, with
+`async_corrected` also its correction for the sampler. Scores are of answers to held-out questions without
+any template: greedy, and as its tier samples them (`effect_language.py`) in the world `unnamed`.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ ASYNC, CORRECTED = "async", "async_corrected"
 
 
 def train(job: Job) -> effect.Run:
-    """One run, and the scores of the model that it saved at its end."""
+    """Run once, and score the model saved at the end."""
     own = "openrlhf.cli.train_ppo_ray"
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -102,7 +101,7 @@ def overrides(job: Job) -> list[str]:
 
 
 def _saving(job: Job) -> list[str]:
-    """Weights on the way; the state of the trainer comes with them, and the older one goes."""
+    """Save weights during the run; the trainer's state comes with them, and the older one is deleted."""
     return [f"--ckpt.save_steps={job.save_each}", "--ckpt.save_hf", "--ckpt.max_num=1"]
 
 

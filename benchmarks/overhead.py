@@ -1,4 +1,4 @@
-"""What the engine and the adapter for TRL add to a training step, next to the bare trainer.
+"""Measure what the engine and the adapter for TRL add to a training step, next to the bare trainer.
 
     python benchmarks/overhead.py [--json FILE]
 
@@ -33,7 +33,7 @@ WRAPPED = ("_generate_and_score_completions", "_generate", "_calculate_rewards")
 
 
 class HalfTemplated:
-    """Gives the rollouts of every second question two templates in turn."""
+    """Give the rollouts of every second question two templates in turn."""
 
     templates = (Candidate("dax means reverse .", "template"), Candidate("note .", "template"))
 
@@ -45,7 +45,7 @@ class HalfTemplated:
 
 
 class Clock(TrainerCallback):
-    """Wall seconds of every step."""
+    """Record wall seconds of every step."""
 
     def __init__(self) -> None:
         self.wall: list[float] = []
@@ -58,7 +58,7 @@ class Clock(TrainerCallback):
 
 
 class Stopwatch:
-    """Time in our code: in the wrapped methods without the trainer's own, and in the callback."""
+    """Time our code: in the wrapped methods without the trainer's own, and in the callback."""
 
     def __init__(self) -> None:
         self.outside = self.inside = self.tokenising = self.callback = 0.0
@@ -76,12 +76,12 @@ class Stopwatch:
 
     @property
     def ours(self) -> float:
-        """Without the tokenisation."""
+        """Return our time, without the tokenisation."""
         return self.outside - self.inside - self.tokenising + self.callback
 
 
 def attach_timed(trainer: Any, watch: Stopwatch) -> None:
-    """The callback, with stopwatches below and above the methods that it wraps."""
+    """Attach the callback, with stopwatches below and above the methods that it wraps."""
     for name in WRAPPED:
         setattr(trainer, name, watch.around(getattr(trainer, name), "inside"))
     plugins = {"templates": HalfTemplated()}

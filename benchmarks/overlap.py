@@ -1,14 +1,15 @@
-"""How much of a reflection model's time overlapped reflection hides, where its latency varies.
+"""Measure how much of a reflection model's varying latency overlapped reflection hides.
 
     python benchmarks/overlap.py [--steps trained|slept] [--json FILE]
 
 INSPO under the real GRPOTrainer; or, with `slept`, around the real engine with steps that sleep for 0.15 s,
 as a trainer whose GPU is at work. The reflection model is a local server that speaks the OpenAI protocol,
-asked through the real litellm. Its latencies are log-normal, the same multiples of their mean in every cell
-of the table, from a seventh of it to three times it. A cell is `inspo.overlap_steps` and the ratio of the
-mean latency to the time of so many steps, by the steps of a run without evolution just before. Compared are
-`overlapped`, `blocking` with the same replies, and no evolution at all. There is no verification, which
-takes the same time with both, and a reply shuffles the words of the parent, so prompts keep their length.
+called through the real litellm. Its latencies are log-normal, the same multiples of their mean in every
+cell of the table, from a seventh of it to three times it. A cell is `inspo.overlap_steps` and the ratio of
+the mean latency to the time of that many steps, by the steps of a run without evolution just before.
+Compared are `overlapped`, `blocking` with the same replies, and no evolution at all. There is no
+verification, which takes the same time with both, and a reply shuffles the words of the parent, so prompts
+keep their length.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ SPREAD: Final = 1.0
 
 
 def shape() -> list[float]:
-    """The latencies of a run, in means: the middles of equal parts of the distribution, in any order."""
+    """Return a run's latencies in means: the midpoints of equal parts of the distribution, in any order."""
     places = [(number + 0.5) / REPLIES for number in range(REPLIES)]
     latencies = [math.exp(SPREAD * NormalDist().inv_cdf(place)) for place in places]
     random.Random(0).shuffle(latencies)
@@ -49,7 +50,7 @@ def shape() -> list[float]:
 
 @dataclass(frozen=True)
 class Trained:
-    """What one run took: seconds by step, and by reply how long it took and how long a step waited."""
+    """The timing of one run: seconds by step, and by reply its latency and how long a step waited."""
 
     seconds: Sequence[float]
     took: Sequence[float]
@@ -67,7 +68,7 @@ def train(
     latencies: Sequence[float],
     reflection: Mapping[str, Any],
 ) -> Trained:
-    """A run with so many replies; `reflection` says how they are waited for, or that there are none."""
+    """Run with this many replies; `reflection` says how they are waited for, or that there are none."""
     every = overlap + 1
     server.latencies, server.replies = list(latencies), 0
     settings: dict[str, Any] = {
@@ -100,7 +101,7 @@ def train(
 
 
 def rows(host: Host, server: Server, overlap: int) -> list[dict[str, Any]]:
-    """The cells of one overlap. The runs without evolution are before and after the others."""
+    """Measure the cells of one overlap. The runs without evolution come before and after the others."""
     off = {"evolution": "off"}
     draws = shape()
     before = train(host, server, overlap, draws, off)
@@ -138,7 +139,7 @@ def rows(host: Host, server: Server, overlap: int) -> list[dict[str, Any]]:
 
 
 def _hidden_beforehand(latencies: Sequence[float], steps_s: float) -> float:
-    """The share that training's steps would hide if all of them took the same time."""
+    """Return the share that training's steps would hide if all of them took the same time."""
     return sum(min(latency, steps_s) for latency in latencies) / sum(latencies)
 
 

@@ -1,10 +1,10 @@
-"""Front selection and cover next to what a user could take instead.
+"""Compare front selection and cover with what a user could use instead.
 
     python benchmarks/pareto.py [--json FILE]
 
 Instead of the front: numpy's matrix product for binary scores, as one would write it; the paper's own
-loops in plain Python, with an early exit; gepa's removal of dominated programs, which asks something
-else (does it stand among the best of some sample), but is what a user of gepa runs. Scores are binary:
+loops in plain Python, with an early exit; gepa's removal of dominated programs, which answers another
+question (is it among the best of some sample), but is what a user of gepa runs. Scores are binary:
 `random`, each template with its own success rate below 60 %, and `near`, copies of twenty templates with
 one sample in a hundred changed. Milliseconds, the fastest of some repetitions, on one thread.
 """
@@ -30,7 +30,7 @@ WIDTH = 16
 
 
 def plain_front(scores: list[list[float]]) -> list[int]:
-    """Algorithm 4, lines 1 to 16."""
+    """Compute the front as in Algorithm 4, lines 1 to 16."""
     front = []
     for i, mine in enumerate(scores):
         if not any(j != i and dominates(theirs, mine) for j, theirs in enumerate(scores)):
@@ -39,7 +39,7 @@ def plain_front(scores: list[list[float]]) -> list[int]:
 
 
 def dominates(one: list[float], other: list[float]) -> bool:
-    """As good on every sample and better on one."""
+    """Tell whether one is as good on every sample and better on one."""
     return all(a >= b for a, b in zip(one, other, strict=True)) and any(
         a > b for a, b in zip(one, other, strict=True)
     )
@@ -52,7 +52,7 @@ def random_scores(templates: int, samples: int, seed: int = 0) -> np.ndarray[Any
 
 
 def best_of(repeats: int, call: Callable[[], Any]) -> float:
-    """Seconds of the fastest repetition: the machine's other work only ever adds."""
+    """Return the seconds of the fastest repetition: the machine's other work only ever adds."""
     times = []
     for _ in range(repeats):
         started = time.perf_counter()
@@ -87,7 +87,7 @@ def by_gepa(scores: np.ndarray[Any, Any]) -> dict[Any, set[int]]:
 
 
 def measure(name: str, scores: np.ndarray[Any, Any], slow: bool) -> dict[str, Any]:
-    """One row of the table; `slow` are those that take seconds on large tables."""
+    """Return one row of the table; `slow` includes methods that take seconds on large tables."""
     rng = np.random.default_rng(0)
     dominated = np.flatnonzero(~matrix_product(scores)).tolist()
     assert non_dominated(scores).tolist() == dominated

@@ -1,4 +1,4 @@
-"""An agent loop of VeRL's without a model, for `data_plane.py`."""
+"""Run VeRL's agent loop without a model, for `data_plane.py`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LOOP: Final = "random_tokens"
 
 @register(LOOP)
 class RandomTokens:
-    """Answers with as many tokens as it is told, and with the reward that the row names."""
+    """Answer with the requested number of tokens, and the reward in the row."""
 
     def __init__(self, **parts: Any) -> None:
         self._vocabulary = len(parts["tokenizer"])

@@ -1,4 +1,4 @@
-"""How many words a CPU second each analyzer finds, on invented passages of Zipf's law.
+"""Measure how many words per CPU second each analyzer finds, on invented passages of Zipf's law.
 
     python benchmarks/retrieval_analyzers.py [--passages N]
 

@@ -1,11 +1,11 @@
-"""What it takes to make other types of a ready exact index, without embedding.
+"""Measure the conversion of a ready exact index to other types, without embedding.
 
     python benchmarks/retrieval_convert.py [--json FILE] [--size N] [--types SQfp16 HNSW32,SQ8 ...]
 
 The vectors are the "smooth" ones of retrieval_dense.py, in an index that faiss wrote. Each conversion runs
-in a process of its own, which has one thread. `recall_at_3` is the share of the source's first three that
-the new index finds; `times_read` how many times the bytes of the source's vectors were read; `peak_mb` what
-memory grew by, next to `said_mb`, what `retrieval build --dry-run` says beforehand.
+in a separate process with one thread. `recall_at_3` is the share of the source's first three that the new
+index finds; `times_read` how many times the bytes of the source's vectors were read; `peak_mb` the growth
+in memory, next to `said_mb`, the estimate of `retrieval build --dry-run`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def peak_mb() -> float:
 
 
 def convert(source: Path, kind: str, folder: Path) -> dict[str, Any]:
-    """One row of the table, in this process."""
+    """Return one row of the table, measured in this process."""
     from prompt_coevo.retrieval.dense.build import choose_type, write_index
     from prompt_coevo.retrieval.dense.faiss_package import load_faiss
     from prompt_coevo.retrieval.dense.index import open_vectors

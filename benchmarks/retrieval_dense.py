@@ -1,4 +1,4 @@
-"""What the types of dense index find and cost, side by side, and how fast queries are encoded.
+"""Compare the quality and cost of dense index types, and measure how fast queries are encoded.
 
     python benchmarks/retrieval_dense.py [--json FILE] [--size N]
 
@@ -7,7 +7,7 @@ lie near a curved space of 48 dimensions, in which close texts have close vector
 to make them. "bags" are random projections of the words of invented passages: no vector is much closer to
 its neighbours than to any other, which is as bad as it gets for graphs and inverted lists. `recall_at_3`
 is the share of the exact first three that is found. Costs are CPU time on one thread, the best of several
-turns. The floor of a single exact query is what reading all vectors once costs, in the same mapped file,
+turns. The floor of a single exact query is the cost of reading all vectors once, in the same mapped file,
 taking turns with the query. The encoder has the shape of MiniLM-L6 and random weights.
 """
 
@@ -43,7 +43,7 @@ Row: TypeAlias = dict[str, Any]
 
 
 class Bags:
-    """Texts as weighted sums of random word vectors, of length 1."""
+    """Embed texts as weighted sums of random word vectors, of length 1."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         counts = Counter(word for text in texts for word in set(_words(text)))
@@ -73,7 +73,7 @@ class Bags:
 
 
 class Ready:
-    """Vectors in memory, as an index is built from them."""
+    """Hold vectors in memory, in the form that an index is built from."""
 
     dimension = DIMENSION
 
@@ -94,14 +94,14 @@ class Ready:
 
 
 def bags(size: int) -> tuple[Any, Any]:
-    """Vectors of passages and of questions about them."""
+    """Return vectors of passages and of questions about them."""
     texts = [passage["contents"] for passage in passages(size)]
     vectors = Bags(texts)
     return vectors(texts), vectors([query for query, _ in queries(QUERIES, size)])
 
 
 def smooth(size: int) -> tuple[Any, Any]:
-    """Passages around 1000 topics, and questions each near to a passage."""
+    """Return vectors of passages around 1000 topics, and of questions each near to a passage."""
     rng = np.random.default_rng(0)
 
     def drawn(count: int, dimension: int) -> Any:
@@ -118,7 +118,7 @@ def smooth(size: int) -> tuple[Any, Any]:
 
 
 def recall(found: Sequence[Sequence[int]], wanted: Sequence[Sequence[int]]) -> float:
-    """The share of the `K` wanted ones of each query that is found."""
+    """Return the share of each query's `K` wanted rows that is found."""
     shared = [len(set(a) & set(b)) for a, b in zip(found, wanted, strict=True)]
     return sum(shared) / (K * len(wanted))
 
@@ -169,7 +169,7 @@ def index_row(kind: str, ready: Ready, asked: Any, exact: Any, folder: Path) -> 
 
 
 def floor_row(path: Path, asked: Any) -> Row:
-    """An exact query next to reading what it reads; two ways of reading, the faster one counts."""
+    """Compare an exact query with reading the same data, in the faster of two ways."""
     import torch
 
     from prompt_coevo.retrieval.dense.faiss_package import load_faiss
@@ -235,7 +235,7 @@ def measure(size: int) -> list[Row]:
 
 
 def dense_rows(size: int = SIZE) -> list[dict[str, Any]]:
-    """The table, measured in a process of its own that has one thread."""
+    """Measure the table in a separate process with one thread."""
     command = [sys.executable, __file__, "--measure", "--size", str(size)]
     environment = {**os.environ, **ONE_THREAD}
     run = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)

@@ -1,4 +1,4 @@
-"""What a graph finds by how it is made and how it is searched: why faiss' own numbers are not taken.
+"""Measure a graph's recall by its build and search settings, to show why faiss' defaults are not used.
 
     python benchmarks/retrieval_graphs.py [--json FILE] [--size N] [--made-with 40 128]
 

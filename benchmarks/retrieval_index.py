@@ -1,15 +1,15 @@
-"""What BM25 finds and costs, next to bm25s, on invented passages; `retrieval_dense.py` is the other half.
+"""Compare BM25's quality and cost with bm25s, on invented passages; `retrieval_dense.py` is the other half.
 
     python benchmarks/retrieval_index.py [--json FILE] [--sizes N ...] [--corpora zipf invented]
 
-"zipf" are passages of 103 words that are nearly all shared (`zipf_passages.py`), asked for with 5 and with
-103 words; "invented" are those of the tests, most of which hold a word of their own, with questions that
-have one right passage.
+"zipf" are passages of 103 words that are nearly all shared (`zipf_passages.py`), queried with 5 and with
+103 words; "invented" are those of the tests, most of which contain a unique word, with questions that have
+one right passage.
 
 BM25 is compared with the package bm25s (with numba and without), loaded with memory-mapped scores. Both
-get the same words. Every measurement is a process of its own: costs are its CPU time on one thread,
-memory is what `/proc` says (anonymous and mapped pages apart). Before the first query of "cold", the
-index is dropped from the page cache.
+get the same words. Every measurement is a separate process: costs are its CPU time on one thread, memory
+is from `/proc` (anonymous and mapped pages apart). Before the first query of "cold", the index is dropped
+from the page cache.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def measure_build(name: str, folder: Path) -> Row:
 
 
 def measure_open(name: str, folder: Path, size: int) -> Row:
-    """From before the imports to the answer to the first query; the imports load compiled code."""
+    """Measure from before the imports, which load compiled code, to the answer to the first query."""
     query = zipf_queries(1, SHORT)[0] if is_zipf(folder) else queries(1, size)[0][0]
     before = status()
     started = time.perf_counter()
@@ -158,7 +158,7 @@ def is_zipf(folder: Path) -> bool:
 
 
 def best_of(repeats: int, call: Callable[[], Any]) -> float:
-    """CPU seconds of the fastest repetition: the machine's other work only ever adds."""
+    """Return the CPU seconds of the fastest repetition: the machine's other work only ever adds."""
     times = []
     for _ in range(repeats):
         started = time.process_time()
@@ -168,7 +168,7 @@ def best_of(repeats: int, call: Callable[[], Any]) -> float:
 
 
 def status() -> dict[str, int]:
-    """Memory of this process in kB."""
+    """Return this process's memory in kB."""
     lines = (line.split() for line in Path("/proc/self/status").read_text().splitlines())
     return {words[0].rstrip(":"): int(words[1]) for words in lines if words[-1] == "kB"}
 

@@ -1,11 +1,11 @@
-"""The retrieval server next to one that searches every request by itself, on the same index.
+"""Compare the retrieval server with one that searches every request alone, on the same index.
 
     python benchmarks/retrieval_server.py [--kinds bm25 dense] [--folder DIR] [--json FILE]
 
 PASSAGES passages of 103 words by Zipf's law (`zipf_passages.py`), queries of QUERY_WORDS words, all
 different, top 3. PATTERNS are clients, and how many queries each sends in a call. The servers take turns,
 ROUNDS times, and only one runs at a time; the best of the rounds counts, since other work on the machine
-only takes away. Counted is the CPU time of the server's process with all its threads, by /proc: the
+only takes away. Measured is the CPU time of the server's process with all its threads, by /proc: the
 clients share the machine's cores, so wall-clock numbers say less. The other servers are in
 benchmarks/one_by_one_server.py: `search_r1`, to which the targets refer, and with `--lean` `lean`, which
 shows what is left if only the batching differs. `one thread` is with OMP_NUM_THREADS=1, `all cores`
@@ -59,7 +59,7 @@ Row: TypeAlias = dict[str, Any]
 
 
 def build_index(kind: str, folder: Path) -> Path:
-    """An index in a folder of its own."""
+    """Build an index in its folder, unless it exists."""
     corpus, index = folder / f"{kind}.jsonl", folder / kind
     if (index / "manifest.json").exists():
         return index
@@ -73,7 +73,7 @@ def build_index(kind: str, folder: Path) -> Path:
 
 
 def save_encoder(folder: Path, texts: list[str]) -> Path:
-    """A checkpoint of MiniLM's shape; the tokenizer is the tests', one token a word."""
+    """Save a checkpoint of MiniLM's shape; the tokenizer is the tests', one token a word."""
     from transformers import AutoTokenizer, BertConfig, BertModel
 
     from helpers.tiny_encoder import save_tiny_encoder
@@ -92,7 +92,7 @@ def save_encoder(folder: Path, texts: list[str]) -> Path:
 
 @contextlib.contextmanager
 def running(command: list[str], threads: dict[str, str]) -> Iterator[tuple[str, int]]:
-    """A server as a process; yields address and process id. Its log goes to a file."""
+    """Run a server as a process; yield address and process id. Its log goes to a file."""
     with tempfile.NamedTemporaryFile("w") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, env={**SURROUNDINGS, **threads})
         try:
@@ -133,7 +133,7 @@ def wait_until_warm(address: str) -> None:
 def measure(
     command: list[str], texts: list[str], seconds: float, threads: dict[str, str]
 ) -> dict[str, Row]:
-    """For each pattern what it came to, on one server."""
+    """Measure each pattern on one server."""
     rows = {}
     with running(command, threads) as (address, pid):
         wait_until_warm(address)
@@ -158,7 +158,7 @@ def name_of(clients: int, per_call: int) -> str:
 
 
 def step(command: list[str], texts: list[str]) -> dict[str, float]:
-    """A whole step's queries at once."""
+    """Send a whole step's queries at once."""
     with running(command, {}) as (address, pid):
         wait_until_warm(address)
         remote = RemoteRetriever(address)

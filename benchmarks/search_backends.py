@@ -1,4 +1,4 @@
-"""P2O's search in waves next to the package gepa, with the same budget of rollouts.
+"""Compare P2O's search in waves with the package gepa, at the same budget of rollouts.
 
     python benchmarks/search_backends.py [--json FILE]
 
@@ -71,7 +71,7 @@ class RulePolicy:
 
 
 class Rounds:
-    """Counts the rounds of reflection calls: those of one round run at once."""
+    """Count the rounds of reflection calls: those of one round run at once."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -86,7 +86,7 @@ def word(question_id: str) -> str:
 
 
 def reflect(prompt: str) -> str:
-    """Adds the word of the first failed question; the oldest word goes when there are too many."""
+    """Add the word of the first failed question; drop the oldest word when there are too many."""
     current = re.search(r"<current_template>\n(.*?)\n</current_template>", prompt, re.DOTALL)
     failed = re.search(r"what is (q\d+)\?", prompt)
     assert current is not None

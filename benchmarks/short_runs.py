@@ -1,9 +1,9 @@
-"""The stream under TRL in runs that meet their questions once or twice: accuracy and calls.
+"""Run the stream under TRL on questions that come once or twice: accuracy and calls.
 
     python benchmarks/short_runs.py [--passes 1,2] [--arms stream,no-first-sight] [--seeds 5] [--json FILE]
 
-The demo's world and transformer at its budget of rollouts, on so many questions that they come once, or
-twice. `hard` is the accuracy on held-out questions without any template at the end, `area` its mean over
+The demo's world and transformer at its budget of rollouts, with as many questions as make one or two
+passes. `hard` is the accuracy on held-out questions without any template at the end, `area` its mean over
 the budget. `random` arms have a teacher whose rules are all invented.
 """
 

@@ -1,4 +1,4 @@
-"""A reflection model that takes its time, behind a local server that speaks the OpenAI protocol."""
+"""Serve a reflection model with chosen latencies, on a local server that speaks the OpenAI protocol."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WANTED: Final = re.compile(r"write (\d+) improved instructions")
 
 @dataclass
 class Server:
-    """The reflection model: its address, and how long each of its next replies takes."""
+    """The reflection model: its address, and the latency of each of its next replies."""
 
     address: str = ""
     latencies: list[float] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Server:
 
 @contextmanager
 def serving() -> Iterator[Server]:
-    """A server that takes its time."""
+    """Run the slow server."""
     model = Server()
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,14 +1,14 @@
-"""What it costs that overlapped reflection writes candidates from failures that are some steps old.
+"""Measure the cost of overlapped reflection's candidates coming from failures that are some steps old.
 
     python benchmarks/stale_failures.py [--worlds C,N] [--seeds 10] [--json FILE]
 
 INSPO with `inspo.reflection = "overlapped"` against `blocking`, in the worlds of `instruction_trials`. A
-reply is used exactly `inspo.overlap_steps` after its request there, so nobody's latency plays a part. What
-is measured is all that lateness does: failures are older, instructions join later, and of two rounds the
-second may come too late. Arms with one round an evolution have as many calls at any overlap that the
-schedule allows. `end` and `area` are as in `instruction_trials`; `better` is the share of the candidates
-tried that were truly better than their parent at the verdict, `gain` by how much the mean candidate was.
-Differences are paired by seed, with twice their standard error.
+reply is used exactly `inspo.overlap_steps` after its request, so latency plays no part. Measured are all
+effects of lateness: failures are older, instructions join later, and of two rounds the second may come too
+late. Arms with one round an evolution have as many calls at any overlap that the schedule allows. `end`
+and `area` are as in `instruction_trials`; `better` is the share of the candidates tried that were truly
+better than their parent at the verdict, `gain` by how much the mean candidate was. Differences are paired
+by seed, with twice their standard error.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ BLOCKING: Final = "blocking"
 
 
 def arms() -> dict[str, dict[str, Any]]:
-    """The settings of every arm, by schedule and overlap."""
+    """Return the settings of every arm, by schedule and overlap."""
     found: dict[str, dict[str, Any]] = {}
     for schedule, (settings, overlaps) in SCHEDULES.items():
         found[_name(schedule, BLOCKING)] = dict(settings)
@@ -54,7 +54,7 @@ def _name(schedule: str, overlap: str) -> str:
 
 
 def table(runs: Sequence[Run]) -> str:
-    """A row for each world, schedule and overlap."""
+    """Return a row for each world, schedule and overlap."""
     lines = [
         "| world | evolutions | overlap_steps | end | area | end less blocking's | area less | better "
         "| gain | tried | calls | rollouts outside |",

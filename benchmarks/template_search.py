@@ -1,4 +1,4 @@
-"""The template searches side by side in worlds of facts: accuracy over all rollouts, calls, barriers.
+"""Compare the template searches in worlds of facts: accuracy over all rollouts, calls, barriers.
 
     python benchmarks/template_search.py [--worlds "1;B;C"] [--arms "waves;stream"] [--seeds 3] [--draws 1]
                                          [--rate 0.15] [--against waves] [--json FILE]
@@ -65,7 +65,7 @@ APART: Final = "apart"
 
 @dataclass(frozen=True)
 class Arm:
-    """One way to train. Without a method no template is searched for.
+    """One way to train. Without a method there is no search.
 
     `baseline` is a way of `baselines.py` to spend the rollouts.
     """
@@ -79,7 +79,7 @@ class Arm:
 
 
 def _group(size: int) -> Arm:
-    """Groups of this size, in steps of as many rollouts."""
+    """Return an arm with groups of this size, in steps of as many rollouts."""
     return Arm("stream", knobs={"group": size, "batch": 192 // size})
 
 
@@ -166,7 +166,7 @@ def run(world_name: str, arm_name: str, seed: int, draw: int, rate: float = RATE
 
 
 def _coevolve(engine: Coevolution, policy: TabularPolicy, knobs: Knobs, seed: int) -> Iterator[int]:
-    """Train with a method. Says after every update and every search what was spent."""
+    """Train with a method. Yield what was spent after every update and every search."""
     trained, ids, order = 0, policy.question_ids(), np.random.default_rng([seed, 3])
     engine.begin(policy, _workload(knobs))
     while trained + policy.rollouts < knobs.rollouts:
@@ -187,7 +187,7 @@ def _coevolve(engine: Coevolution, policy: TabularPolicy, knobs: Knobs, seed: in
 
 
 def _workload(knobs: Knobs) -> Workload:
-    """What a run without rollouts of its own trains on."""
+    """Return the workload of a run without extra rollouts."""
     epochs = knobs.rollouts / (knobs.questions * knobs.group)
     whole, rest = divmod(knobs.rollouts, knobs.questions * knobs.group)
     steps = whole * math.ceil(knobs.questions / knobs.batch)
@@ -208,7 +208,7 @@ COLUMNS: Final = ("hard", "medium", "easy", "area", "medium area", "search", "ca
 
 
 def table(runs: Sequence[Mapping[str, Any]], baseline: str) -> str:
-    """A row per world and arm: means, and the paired difference of the area to the baseline's."""
+    """Return a row per world and arm: means, and the paired difference of the area to the baseline's."""
     lines = [f"| world | arm | runs | {' | '.join(COLUMNS)} | area less {baseline}'s |"]
     lines.append("|---" * (len(COLUMNS) + 4) + "|")
     for world, arm in dict.fromkeys((one["world"], one["arm"]) for one in runs):
@@ -236,7 +236,7 @@ def _mean(values: Sequence[float]) -> str:
 
 
 def _interval(pairs: Sequence[float]) -> str:
-    """The mean difference and twice its standard error."""
+    """Format the mean difference and twice its standard error."""
     error = statistics.stdev(pairs) / len(pairs) ** 0.5 if len(pairs) > 1 else 0.0
     return f"{statistics.mean(pairs):+.3f} ± {2 * error:.3f}"
 

@@ -1,6 +1,6 @@
-"""Steps that sleep for a while in the place of training, around the real engine, timed.
+"""Time steps of the real engine that sleep instead of training.
 
-So a trainer looks whose GPU is at work, and numbers do not depend on what else a machine does.
+This looks like a trainer whose GPU is at work, and the numbers do not depend on the machine's load.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ GROUP: Final = 6
 
 
 def seconds(folder: str, settings: Mapping[str, Any], steps: int) -> list[float]:
-    """How long every step took."""
+    """Return how long every step took."""
     policy = TabularPolicy(World(WORLDS["1"], 0), 0, rate=0.0)
     engine = Coevolution.from_settings(Settings(**settings), output_dir=Path(folder))
     engine.begin(policy)

@@ -1,4 +1,4 @@
-"""Steps of the real GRPOTrainer, timed."""
+"""Time steps of the real GRPOTrainer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GROUP: Final = 6
 
 
 class Clock(TrainerCallback):
-    """Wall seconds of every step; stands after our callback, so that its work counts."""
+    """Record wall seconds of every step; runs after our callback, so that its work counts."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -34,7 +34,7 @@ class Clock(TrainerCallback):
 
 
 def seconds(folder: str, settings: Mapping[str, Any], steps: int) -> list[float]:
-    """How long every step took."""
+    """Return how long every step took."""
     torch.set_num_threads(1)
     trainer = build(
         folder,

@@ -1,4 +1,4 @@
-"""A bare GRPOTrainer on the demo's policy, for the benchmarks."""
+"""Build a bare GRPOTrainer on the demo's policy, for the benchmarks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from worlds.pairs.world import World, base_policy_path, reward
 
 
 def build(folder: str, questions: int, rollouts: int, group: int, steps: int, **config: Any) -> Any:
-    """`rollouts` per step in groups of `group`; other arguments go to the GRPOConfig."""
+    """Build it with `rollouts` per step in groups of `group`; other arguments go to the GRPOConfig."""
     torch.manual_seed(0)
     tasks = make_splits(World(), 0, questions, 8).train
     trainer = GRPOTrainer(

@@ -1,11 +1,11 @@
-"""The verdict of a run against the truth, in worlds of facts whose policy is a table.
+"""Compare a run's verdict with the truth, in worlds of facts whose policy is a table.
 
     python benchmarks/verdict.py run [--seeds N] [--jobs N] [--cases A,B]
     python benchmarks/verdict.py trl [--seeds N]       the demo's world and transformer, needs TRL
     python benchmarks/verdict.py table
-    python benchmarks/verdict.py power     how often an effect is told, by the number of groups
+    python benchmarks/verdict.py power     how often an effect is detected, by the number of groups
 
-A run writes a line to benchmarks/results/verdict.jsonl; one that is there is not made again. The truth is
+A run writes a line to benchmarks/results/verdict.jsonl; one that is there is not repeated. The truth is
 exact: the chance that the final policy answers right without a template, averaged over the words that may
 have had one and that were found hard, less the same of GRPO with the same seed, which has no templates.
 """
@@ -53,7 +53,7 @@ EACH: Final = replace(_SKILLS, easy=16, medium=16, hard=480, questions=512, clau
 
 
 def random_words(prompt: str) -> str:
-    """A teacher whose templates say nothing, each something else."""
+    """Act as a teacher with meaningless templates, each different."""
     rng = random.Random(prompt)
     return f"<template>{' '.join(rng.choices(_WORDS.split(), k=8))}</template>"
 
@@ -61,7 +61,8 @@ def random_words(prompt: str) -> str:
 @dataclass(frozen=True)
 class Case:
     """A world, whether its teacher reads what failed (else it writes random words), and the share of hard
-    questions to compare with."""
+    questions to compare with.
+    """
 
     label: str
     knobs: Knobs
@@ -86,7 +87,7 @@ CASES: Final[Mapping[str, Case]] = {
 
 
 def one_run(case: str, seed: int) -> dict[str, Any]:
-    """One run of `stream` and one of GRPO with the same seed, as JSON values."""
+    """Run `stream` and GRPO with the same seed; return JSON values."""
     logging.disable(logging.WARNING)
     began = time.process_time()
     told = CASES[case]
@@ -113,7 +114,7 @@ def one_run(case: str, seed: int) -> dict[str, Any]:
 
 
 def _groups(engine: Coevolution | None) -> list[list[float]] | None:
-    """Of the questions that may have templates, and of the comparison group: mean success and groups."""
+    """Return success and groups of questions that may have templates, and of the comparison group."""
     plugin: Any = engine.context.plugins._manager.get_plugin("stream") if engine else None
     compared = plugin._verdict.compared if plugin else None
     sides = (compared.used, compared.never) if compared else ()
@@ -128,7 +129,7 @@ def _word(effect: Sequence[float | None]) -> str:
 
 
 def _right(policy: TabularPolicy, world: World) -> NDArray[np.float64]:
-    """The chance of the right answer without a template, by word."""
+    """Return the chance of the right answer without a template, by word."""
     beliefs: NDArray[np.float64] = policy._beliefs
     return beliefs[np.arange(len(beliefs)), world.meanings]
 
@@ -138,7 +139,7 @@ def _mean(values: NDArray[np.float64], words: NDArray[np.bool_]) -> float | None
 
 
 def _templated_words(engine: Coevolution | None, policy: TabularPolicy) -> NDArray[np.bool_]:
-    """The words of questions that were found hard and may have had templates, but were never shown."""
+    """Return the words of hard questions that may have had templates, but were never shown."""
     found = np.zeros(len(policy._beliefs), dtype=bool)
     if engine is None:
         return found
@@ -154,7 +155,7 @@ def _templated_words(engine: Coevolution | None, policy: TabularPolicy) -> NDArr
 def _trained(
     world: World, seed: int, case: Case | None
 ) -> tuple[TabularPolicy, Coevolution | None]:
-    """A policy trained for the world's budget, with the stream or alone."""
+    """Return a policy trained for the world's budget, with the stream or alone."""
     knobs = world.knobs
     policy = TabularPolicy(world, seed)
     values: dict[str, Any] = {"seed": seed, "algorithms": ()}
@@ -181,7 +182,7 @@ def _trained(
 
 
 class Apart(World):
-    """A world in which no two training questions have a word in common."""
+    """A world in which no two training questions share a word."""
 
     def questions(self, rng: np.random.Generator, count: int) -> list[tuple[int, ...]]:
         if count != len(self.kinds):
@@ -197,8 +198,9 @@ TRL: Final[Mapping[str, str]] = {
 
 
 def trl_run(case: str, seed: int) -> dict[str, Any]:
-    """One run of the demo's `stream` under TRL. The truth is what it answers right of all hard words on new
-    questions, also of those without templates; GRPO answers none."""
+    """Run the demo's `stream` under TRL. The truth is its accuracy on all hard words in new questions, also
+    of those without templates; GRPO answers none.
+    """
     from prompt_coevo.demo.arms import Arm
     from prompt_coevo.demo.job import Job
     from prompt_coevo.demo.teacher import teacher
@@ -245,7 +247,7 @@ def _run(
 
 
 def table() -> Iterator[str]:
-    """The rows of the page, as Markdown."""
+    """Yield the rows of the page, as Markdown."""
     yield "| teacher | runs | truth | helped | cannot be told | did harm | false |"
     yield "|---|---|---|---|---|---|---|"
     runs = _known()
@@ -266,7 +268,7 @@ def table() -> Iterator[str]:
 
 
 def _false(runs: Sequence[Mapping[str, Any]]) -> str:
-    """How many verdicts have the wrong sign, with Wilson's interval."""
+    """Return how many verdicts have the wrong sign, with Wilson's interval."""
     wrong = sum(
         (one["verdict"] == "helped" and (one["truth"] or 0.0) <= 0)
         or (one["verdict"] == "did harm" and (one["truth"] or 0.0) >= 0)
@@ -277,8 +279,9 @@ def _false(runs: Sequence[Mapping[str, Any]]) -> str:
 
 
 def power() -> Iterator[str]:
-    """How often "helped" is said: one question a group, 0.1 of the groups compared, 0.2 of the questions
-    never shown."""
+    """Yield how often the verdict is "helped": one question a group, 0.1 of the groups compared, 0.2 of the
+    questions never shown.
+    """
     effects = (0.0, 0.2, 0.3, 0.5)
     yield (
         "| groups of like hard questions | comparison group ends at | "

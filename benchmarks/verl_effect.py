@@ -1,4 +1,4 @@
-"""What `+coevo` changes in the unmodified main_ppo, on a CPU.
+"""Measure what `+coevo` changes in the unmodified main_ppo, on a CPU.
 
     python benchmarks/verl_effect.py --seeds 3 --json benchmarks/results/verl_effect.json
 
@@ -41,7 +41,7 @@ BFLOAT16: Final = (
 
 
 def train(job: Job) -> effect.Run:
-    """One run, and its last checkpoint's scores."""
+    """Run once, and score its last checkpoint."""
     with (
         tempfile.TemporaryDirectory() as folder,
         openai_server(job.teacher()) as server,

@@ -1,7 +1,7 @@
-"""Invented passages of 103 words, drawn by Zipf's law as words in texts are: nearly all words are shared.
+"""Generate passages of 103 words, drawn by Zipf's law as in real texts: nearly all words are shared.
 
 None of the words is a stop word, so that all are searched for. Of WORDS words the r-th most frequent is
-drawn in proportion to 1 / (r + OFFSET). A passage depends on its row and the seed alone.
+drawn in proportion to 1 / (r + OFFSET). A passage depends only on its row and the seed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SYLLABLES = ["".join(pair) for pair in product(_ONSETS, "aeiou")]
 
 
 def vocabulary() -> list[str]:
-    """The words, the most frequent first; frequent ones are not shorter."""
+    """Return the words, the most frequent first; frequent ones are not shorter."""
     parts = product(_SYLLABLES, _SYLLABLES, _SYLLABLES)
     words = ["".join(part) for part in parts]
     order = np.random.default_rng(7).permutation(len(words))[:WORDS]
@@ -29,7 +29,7 @@ def vocabulary() -> list[str]:
 
 
 def drawn(count: int, length: int, seed: int, first: int = 0) -> Iterator[npt.NDArray[np.int64]]:
-    """Ranks of words, a row of `length` for each of `count` texts from number `first` on."""
+    """Yield ranks of words, a row of `length` for each of `count` texts from number `first` on."""
     cumulated = np.cumsum(1 / (np.arange(WORDS) + OFFSET))
     for chunk in range(first // CHUNK, -(-(first + count) // CHUNK)):
         rng = np.random.default_rng([seed, chunk])
@@ -39,7 +39,7 @@ def drawn(count: int, length: int, seed: int, first: int = 0) -> Iterator[npt.ND
 
 
 def write_zipf_corpus(path: Path, count: int, length: int = LENGTH) -> Path:
-    """The passages as a file, one JSON object a line; the ids are "0", "1", ..."""
+    """Write the passages to a file, one JSON object a line; the ids are "0", "1" and so on."""
     words = np.array(vocabulary(), dtype=object)
     row = 0
     with path.open("w", encoding="utf-8") as file:
@@ -52,7 +52,7 @@ def write_zipf_corpus(path: Path, count: int, length: int = LENGTH) -> Path:
 
 
 def zipf_queries(count: int, length: int) -> list[str]:
-    """Texts by the same law that are not in the corpus."""
+    """Return texts by the same law that are not in the corpus."""
     words = np.array(vocabulary(), dtype=object)
     texts = (" ".join(found) for ranks in drawn(count, length, 2) for found in words[ranks])
     return list(texts)

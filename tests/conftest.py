@@ -1,4 +1,4 @@
-"""For the tests of every folder."""
+"""Fixtures for the tests in every folder."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that take minutes begin first, lest one process works at the last while others have nothing."""
+    """Start files that take minutes first, so that no process works alone at the end."""
     items.sort(key=lambda item: not item.nodeid.startswith(LONG))
 
 
@@ -114,7 +114,7 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def offer() -> Iterator[Callable[[registry.Kind, str, Any], None]]:
-    """Registers a component for the length of a test."""
+    """Register a component for the length of a test."""
     offered: list[tuple[registry.Kind, str]] = []
 
     def register(kind: registry.Kind, name: str, component: Any) -> None:

@@ -1,11 +1,11 @@
-"""Builds the wheel and the source distribution of what git knows of this checkout.
+"""Build the wheel and the source distribution of the files that git tracks in this checkout.
 
     python tools/build_package.py FOLDER DIRECT
 
 Both folders are emptied. FOLDER gets the source distribution and the wheel that is made from it, DIRECT
 the wheel that is made without it, to compare them.
 
-Needs `build`, setuptools and wheel: `python dev.py nox -s package` brings them and checks what came out.
+Needs `build`, setuptools and wheel: `python dev.py nox -s package` installs them and checks the result.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def main(folder: Path, direct: Path) -> None:
 
 
 def export(tree: Path) -> None:
-    """Copy the checkout: the files that git knows, as they are now; without git, all but leavings."""
+    """Copy the checkout: git's files, as they are now; without git, all but build leftovers."""
     if not (ROOT / ".git").exists():
         shutil.copytree(ROOT, tree, ignore=LEFT_OUT)
         return
@@ -50,7 +50,7 @@ def export(tree: Path) -> None:
 
 
 def build(*arguments: object) -> None:
-    """Without a network: what builds is installed here already, with hashes."""
+    """Build without a network: the build tools are already installed, with hashes."""
     command = [sys.executable, "-m", "build", "--no-isolation", *map(str, arguments)]
     environment = {**os.environ, "SOURCE_DATE_EPOCH": MOMENT}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Looks into a wheel and a source distribution before anybody else does.
+"""Check a wheel and a source distribution before they are published.
 
     python tools/check_package.py FOLDER DIRECT      which tools/build_package.py has filled
 
@@ -61,14 +61,14 @@ def unzipped(wheel: Path) -> dict[str, bytes]:
 
 
 def untarred(sdist: Path) -> dict[str, bytes]:
-    """Without the folder that everything is in."""
+    """Return the files without the top folder."""
     with tarfile.open(sdist) as archive:
         files = [one for one in archive.getmembers() if one.isfile()]
         return {one.name.partition("/")[2]: archive.extractfile(one).read() for one in files}  # type: ignore[union-attr]
 
 
 def version(root: Path) -> str:
-    """The one place where it is written."""
+    """Return the version from the only place that defines it."""
     text = (root / "prompt_coevo" / "__init__.py").read_text("utf-8")
     found = re.search(r'^__version__ = "(.*)"$', text, re.MULTILINE)
     assert found, "prompt_coevo/__init__.py names no version"
@@ -76,7 +76,7 @@ def version(root: Path) -> str:
 
 
 def mapped(root: Path) -> dict[str, Path]:
-    """The package's files in this checkout, by their names in the wheel."""
+    """Return the package's files in this checkout, by their names in the wheel."""
     setup = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]
     found = {}
     for package, folder in setup["package-dir"].items():
@@ -88,7 +88,7 @@ def mapped(root: Path) -> dict[str, Path]:
 
 
 def of_wheel(wheel: Contents, ours: Contents, wanted_version: str) -> Iterator[str]:
-    """What is wrong with a wheel of a package that has the files `ours`."""
+    """Yield the problems of a wheel whose package has the files `ours`."""
     inside = re.compile(r"[^/]+\.dist-info/(.*)")
     metadata = {found[1]: data for name, data in wheel.items() if (found := inside.fullmatch(name))}
     code = {name: data for name, data in wheel.items() if not inside.fullmatch(name)}
@@ -121,7 +121,7 @@ def _of_metadata(text: bytes, wanted_version: str) -> Iterator[str]:
 
 
 def of_sdist(sdist: Contents, sources: Contents) -> Iterator[str]:
-    """What is wrong with a source distribution of a package that is made from `sources`."""
+    """Yield the problems of a source distribution made from `sources`."""
     for name, data in sources.items():
         if sdist.get(name) != data:
             yield f"the source distribution {'has another' if name in sdist else 'lacks'} {name}"
@@ -147,7 +147,7 @@ def _secrets(contents: Contents, where: str) -> Iterator[str]:
 
 
 def apart(one: Contents, other: Contents) -> Iterator[str]:
-    """How the wheel from the source distribution differs from the one without it."""
+    """Yield the differences between the wheel from the source distribution and the one without it."""
     for name in sorted(one.keys() | other.keys()):
         if one.get(name) != other.get(name):
             yield f"{name} is not the same in the wheels with and without the source distribution between"

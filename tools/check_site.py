@@ -1,4 +1,4 @@
-"""Refuses a built site that would load anything from elsewhere, or links a file that is not in it.
+"""Refuse a built site that loads anything from elsewhere, or links a file that is not in it.
 
 python tools/check_site.py FOLDER
 """
@@ -16,7 +16,7 @@ LOADS = {("script", "src"), ("img", "src"), ("link", "href"), ("iframe", "src"),
 
 
 class Links(HTMLParser):
-    """`loaded` are addresses that a browser fetches by itself, `led_to` those of links."""
+    """Collect addresses: `loaded` are fetched by a browser itself, `led_to` are links."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class Links(HTMLParser):
 
 
 def problems(folder: Path) -> Iterator[str]:
-    """What is wrong, a sentence for each."""
+    """Yield a sentence for each problem."""
     for page in sorted(folder.rglob("*.html")):
         links = Links()
         links.feed(page.read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""Small runs of the engine without a trainer: a policy that is a table, and a scripted model."""
+"""Run the engine in small without a trainer: a tabular policy and a scripted model."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ STEPS = EPOCHS * STEPS_PER_EPOCH
 
 @dataclass
 class TablePolicy:
-    """Solves "what is 9?" under a text that names k3, for 9 is 3 modulo 6; else a checksum is the reward.
-    It never learns. `asked` keeps what the engine asked for."""
+    """Solve "what is 9?" under a text that names k3, for 9 is 3 modulo 6; otherwise a checksum is the
+    reward. It never learns. `asked` keeps the engine's requests.
+    """
 
     broken_at: int | None
     asked: list[list[str]] = field(default_factory=list)
@@ -55,7 +56,7 @@ class TablePolicy:
 
 
 def told(assignment: Assignment) -> str:
-    """Question, instruction and template, and a checksum of all that the assignment holds and makes."""
+    """Return question, instruction and template, and a checksum of everything in the assignment."""
     ids = [one.id if one else "-" for one in (assignment.instruction, assignment.template)]
     made: list[Any] = [assignment.to_json()]
     for prompt in ("x", [{"role": "user", "content": "x"}]):
@@ -64,7 +65,7 @@ def told(assignment: Assignment) -> str:
 
 
 def teacher(prompt: str) -> str:
-    """Adds keys of the shown questions to the parent; without questions, other words."""
+    """Add keys of the shown questions to the parent; without questions, other words."""
     shown = re.findall(r"what is (\d+)\?", prompt)
     keys = list(dict.fromkeys(f"k{int(n) % FAMILIES}" for n in shown))
     if "<current_template>" in prompt:
@@ -77,7 +78,7 @@ def teacher(prompt: str) -> str:
 
 
 def misbehaving() -> Callable[[str], Any]:
-    """A teacher that does well every third time, and else fails in the ways of the tests' table."""
+    """Return a teacher that does well every third time, and otherwise misbehaves as in the tests' table."""
     kinds = [kind for kind in MISBEHAVIOURS if kind.reason and "required" not in kind.name]
     answers = [answer for kind in kinds for answer in kind.answers]
     bad = cycle([*(one for one in answers if isinstance(one, str) or callable(one)), None])
@@ -97,8 +98,9 @@ def misbehaving() -> Callable[[str], Any]:
 
 @dataclass(frozen=True)
 class Run:
-    """Settings; a model's maker; the steps, of which one that was there before means a resume; the
-    sampler's call at which it breaks down; whether the model is asked in the background."""
+    """Settings; a model factory; the steps (a repeated step means a resume); the sampler's call at which it
+    breaks down; and whether the model runs in the background.
+    """
 
     settings: dict[str, Any]
     model: Callable[[], Callable[[str], Any]] = lambda: teacher
@@ -156,8 +158,9 @@ RUNS = {
 
 
 class Answers:
-    """Lets answers in the background come between two calls of the engine: else the order of the journal
-    would depend on threads, and a reply is in a state only if it has come."""
+    """Deliver background answers between two calls of the engine: otherwise threads would decide the order
+    of the journal, and whether a reply is in a state.
+    """
 
     def __init__(self) -> None:
         self._others = set(threading.enumerate())
@@ -179,7 +182,7 @@ class Answers:
 
 
 def record(name: str, folder: Path, seed: int) -> dict[str, list[Any]]:
-    """Train in the folder, every epoch with each question once; after every step the state is taken."""
+    """Train in the folder, every epoch with each question once; save the state after every step."""
     run, model, answers = RUNS[name], RUNS[name].model(), Answers()
     function = answers.late(model) if RUNS[name].background else model
     settings = Settings(**run.settings, reflection={"function": function}, seed=seed)

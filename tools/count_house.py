@@ -81,7 +81,7 @@ def _modules(checkout: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _imports(path: Path, known: set[str]) -> set[str]:
-    """The modules that a file imports when it is loaded; those for types alone do not count."""
+    """Return the modules that a file imports when it is loaded; type-only imports do not count."""
     tree = ast.parse(path.read_text("utf-8"))
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
@@ -123,7 +123,7 @@ def _anys(folder: Path) -> float:
 
 
 def _interface(checkout: Path) -> dict[str, int]:
-    """Count what a user can meet: read from the files, so that any checkout can be counted."""
+    """Count the user-visible interface from the files, so that any checkout can be counted."""
     project = tomllib.loads((checkout / "pyproject.toml").read_text("utf-8"))["project"]
     hooks = (checkout / "prompt_coevo" / "hookspecs.py").read_text("utf-8")
     table = (checkout / "docs" / "settings.md").read_text("utf-8")

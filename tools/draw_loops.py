@@ -1,8 +1,8 @@
-"""Draws the two papers' loops: docs/results is measured, docs/loops is drawn.
+"""Draw the two papers' loops: docs/results is measured, docs/loops is drawn.
 
     python tools/draw_loops.py
 
-The pictures have a background of their own and follow the reader's light or dark theme.
+The pictures have their own background and follow the reader's light or dark theme.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _STYLE: Final = """
 
 @dataclass(frozen=True)
 class Box:
-    """A step: where its centre is, the first line in words of the trainer, the others smaller."""
+    """A step: its centre, and its lines, the first in the trainer's words, the others smaller."""
 
     x: int
     y: int

@@ -1,4 +1,4 @@
-"""What resolving and using the extras came to: a file of results and docs/installed-versions.md."""
+"""Write the results of resolving and using the extras: a file of results and docs/installed-versions.md."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ without flash-attn; `vllm` and `retrieval-gpu` need a GPU and were resolved only
 
 
 def known(part: str) -> dict[str, Any]:
-    """What the file has of it."""
+    """Return this part of the file."""
     data: dict[str, dict[str, Any]] = json.loads(FILE.read_text("utf-8")) if FILE.exists() else {}
     return data.get(part, {})
 
@@ -62,7 +62,7 @@ def remember(part: str, name: str, found: Mapping[str, Any] | str) -> None:
 
 
 def page(data: Mapping[str, Any]) -> str:
-    """The page of these results."""
+    """Return the page of these results."""
     tools = ", ".join(f"{name} {version}" for name, version in data.get("with", {}).items())
     rows = ["| extra | uv | pip |", "|---|---|---|"]
     for name, found in data.get("resolved", {}).items():

@@ -1,4 +1,4 @@
-"""Writes docs/licences.md: the licences of all that the environments have installed, and what brings it.
+"""Write docs/licences.md: the licences of all packages in the environments, and what requires them.
 
 python dev.py nox -s sbom          after the sessions that make the environments
 python tools/licences.py FOLDER    which has an environment of each name below
@@ -47,7 +47,7 @@ def canonical(name: str) -> str:
 
 
 def licence(package: metadata.PackageMetadata) -> str:
-    """As the package says it: an SPDX expression, else its classifiers, else a line of text."""
+    """Return the package's licence: an SPDX expression, else its classifiers, else a line of text."""
     if expression := package.get("License-Expression"):
         return str(expression)
     classifiers = package.get_all("Classifier") or []
@@ -59,20 +59,20 @@ def licence(package: metadata.PackageMetadata) -> str:
 
 
 def is_copyleft(text: str) -> bool:
-    """Whether it names copyleft, but as one of several licences of which one is to be chosen."""
+    """Tell whether it names copyleft, except as one of several licences to choose from."""
     parts = [text] if " AND " in text else text.split(" OR ")
     return all(COPYLEFT.search(one) for one in parts)
 
 
 def installed() -> dict[str, str]:
-    """The licence of every package of this environment but ours."""
+    """Return the licence of every package of this environment but ours."""
     packages = {canonical(one.metadata["Name"]): one for one in metadata.distributions()}
     outside = (name for name in packages if not name.startswith(OURS))
     return {name: licence(packages[name].metadata) for name in sorted(outside)}
 
 
 def brought_by(extra: str) -> set[str]:
-    """All that our package comes to in this environment with the extra; "" is none. Needs `packaging`."""
+    """Return what our package requires here with the extra; "" is none. Needs `packaging`."""
     from packaging.requirements import Requirement
 
     found: set[str] = set()
@@ -95,7 +95,7 @@ def brought_by(extra: str) -> set[str]:
 
 
 def table(environments: dict[str, Facts]) -> str:
-    """The page's table."""
+    """Return the page's table."""
     licences: dict[str, str] = {}
     extras: dict[str, set[str]] = {}
     for facts in environments.values():
@@ -112,7 +112,7 @@ def table(environments: dict[str, Facts]) -> str:
 
 
 def facts_of(name: str, folder: Path) -> Facts:
-    """Asked of the environment's own Python."""
+    """Query the environment's own Python."""
     command = [folder / name / "bin" / "python", "-P", __file__, "--of", name]
     found: Facts = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
     return found

@@ -1,10 +1,10 @@
-"""Writes the requirements of all environments, with hashes: constraints/NAME.txt from environments.toml.
+"""Write the requirements of all environments, with hashes: constraints/NAME.txt from environments.toml.
 
     python dev.py nox -s lock                     what has changed in environments.toml or pyproject.toml
     python dev.py nox -s lock -- trl --upgrade    the newest versions that fit, for one environment
 
-A version stays what it is as long as it fits. The files name no index, and hold for all platforms, but for
-an environment with a `platform` of its own. What one is `without` is left out, whatever asks for it.
+A version is kept as long as it fits. The files name no index, and hold for all platforms, except for an
+environment with its own `platform`. Packages in `without` are left out, whatever requires them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def main(names: list[str], *, upgrade: bool) -> None:
 def compiled(
     packages: list[str], extras: list[str], known: str, *options: str, without: Iterable[str] = ()
 ) -> list[str]:
-    """The requirements that these come to, a text for each; versions in `known` are kept."""
+    """Resolve to requirements, a text for each; versions in `known` are kept."""
     if not packages and not extras:
         return []
     with tempfile.TemporaryDirectory() as folder:
@@ -71,7 +71,7 @@ def compiled(
 
 
 def run(command: list[Any]) -> None:
-    """Where no CPU build of torch is visible, uv finds one itself."""
+    """Run; where no CPU build of torch is visible, uv finds one itself."""
     first = subprocess.run(command, check=False, capture_output=True, text=True)
     if first.returncode:
         subprocess.run([*command, "--torch-backend", "cpu"], check=True)

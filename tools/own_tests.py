@@ -1,9 +1,9 @@
-"""TRL's own tests without our callback, with an idle one and with an active one, and what differs.
+"""Run TRL's own tests without our callback, with an idle one and with an active one, and compare.
 
     python tools/own_tests.py CHECKOUT [--json FILE] [ARGUMENTS FOR PYTEST]
 
-`CHECKOUT` is a source tree of TRL in the version that is installed: its tests are not in what it publishes.
-They ask the model hub for tiny models and a data set; here these are made on the spot, with random weights,
+`CHECKOUT` is a source tree of TRL in the installed version: its releases do not contain its tests. They
+ask the model hub for tiny models and a data set; here these are built locally, with random weights,
 under the same names. Tests that need others fail without us, too, and count as such. Exits with 1 if a
 test passes without us and fails with us.
 """
@@ -37,13 +37,13 @@ _PROMPTS: Final = [
 
 
 def make_stand_ins(folder: Path) -> None:
-    """What the tests ask the hub for, as folders of the same names beneath `folder`."""
+    """Make what the tests request from the hub, as folders of the same names below `folder`."""
     make_data(folder / ORGANISATION / "zen")
     make_models(folder / ORGANISATION)
 
 
 def make_data(folder: Path) -> None:
-    """The data set of prompts, in two forms with two splits."""
+    """Write the data set of prompts, in two forms with two splits."""
     forms = {
         "standard_prompt_only": [{"prompt": text} for text in _PROMPTS],
         "conversational_prompt_only": [
@@ -62,7 +62,7 @@ def make_data(folder: Path) -> None:
 
 
 def make_models(folder: Path) -> None:
-    """Tiny policies and reward models with random weights, and their tokenizer."""
+    """Write tiny policies and reward models with random weights, and their tokenizer."""
     import torch
     import transformers as hf
 
@@ -94,7 +94,7 @@ def make_models(folder: Path) -> None:
 
 
 def make_tokenizer() -> object:
-    """Bytes, and the marks of a chat."""
+    """Return a tokenizer of bytes and chat markers."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
@@ -111,7 +111,7 @@ def make_tokenizer() -> object:
 
 
 def run(checkout: Path, folder: Path, way: str, options: list[str]) -> dict[str, str]:
-    """What became of each test: `passed`, `failed`, or `skipped`, with the first line of a message."""
+    """Return each test's outcome: `passed`, `failed`, or `skipped`, with the first line of a message."""
     report = folder / f"{way}.xml"
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "CI": "1", "COEVO_IN_TRL": way}
     command = [

@@ -1,4 +1,4 @@
-"""A pytest plugin for TRL's own tests: every GRPOTrainer and RLOOTrainer gets our callback.
+"""Add our callback to every GRPOTrainer and RLOOTrainer in TRL's own tests, as a pytest plugin.
 
 `COEVO_IN_TRL` says how: `idle` (no method), `active` (every second rollout runs under a template, and is
 distilled), or `without`: no callback. Where the callback refuses a trainer the test is skipped, with the
@@ -22,7 +22,7 @@ from prompt_coevo.types import Candidate, MemberPlan
 
 
 class EverySecond:
-    """Templates for every second member of every group."""
+    """Give every second member of every group a template."""
 
     @hookimpl
     def coevo_plan_group(self, group_size: int) -> list[MemberPlan]:

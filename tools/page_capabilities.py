@@ -1,7 +1,7 @@
-"""The page of what each adapter can do: from the laws, what the harnesses lack, settings and packages.
+"""Make the page of adapter capabilities: from the laws, the harnesses' `lacks`, settings and packages.
 
-What a host cannot have is declared once, by the harness that puts the laws to its adapter (`lacks`); every
-other law is held by the tests. So the page cannot say more than what is tested.
+What a host cannot do is declared once, by the harness that applies the laws to its adapter (`lacks`); the
+tests enforce every other law. So the page cannot claim more than is tested.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _reasons(lacks: Mapping[str, Mapping[str, str]]) -> list[str]:
 
 
 def _lacks(harness: Path) -> dict[str, str]:
-    """The literal that a harness's `lacks` is."""
+    """Return the literal value of a harness's `lacks`."""
     for node in ast.walk(ast.parse(harness.read_text("utf-8"))):
         if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "lacks" and node.value:
             return dict(ast.literal_eval(node.value))

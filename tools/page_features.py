@@ -1,7 +1,7 @@
-"""The page of what was run of each adapter, and by which test: from tests/features.toml.
+"""Make the page of features run per adapter, and by which test, from tests/features.toml.
 
-No test is imported: that they are there, and how they are marked, is read in their syntax trees, so that
-no framework needs to be installed.
+No test is imported: their existence and marks are read from syntax trees, so that no framework needs to be
+installed.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def features_page() -> str:
 
 
 def cells(registry: Mapping[str, Any]) -> Iterator[Cell]:
-    """All lines. Raises ValueError that names one that is not as it should be."""
+    """Yield all lines. Raises ValueError that names an invalid one."""
     for adapter, lines in registry.items():
         if adapter not in TITLES:
             raise ValueError(f"[{adapter}]: there is no such adapter")
@@ -108,7 +108,7 @@ def cells(registry: Mapping[str, Any]) -> Iterator[Cell]:
 
 
 def problem(cell: Cell) -> str | None:
-    """What is wrong with a cell's test or sentence; None if nothing is."""
+    """Return the problem of a cell's test or sentence, or None."""
     if cell.test is None:
         return None
     path, _, name = cell.test.partition("::")
@@ -137,7 +137,7 @@ def problem(cell: Cell) -> str | None:
 
 @cache
 def _tests(file: Path) -> Mapping[str, frozenset[str]]:
-    """The names of a file's tests, each with its marks."""
+    """Return the names of a file's tests, each with its marks."""
     found: dict[str, frozenset[str]] = {}
     everywhere: frozenset[str] = frozenset()
     for node in ast.parse(file.read_text("utf-8")).body:
@@ -160,13 +160,13 @@ def _marks(*nodes: ast.expr) -> frozenset[str]:
 
 @cache
 def _parameters(file: Path) -> frozenset[str]:
-    """All that a parameter may be called: texts in the file, and the names of the laws."""
+    """Return all possible parameter names: texts in the file, and the names of the laws."""
     return frozenset(_texts(file)) | frozenset(LAWS)
 
 
 @cache
 def _long_laws(folder: Path) -> frozenset[str]:
-    """What a conftest beside the laws calls LONG."""
+    """Return what a conftest beside the laws calls LONG."""
     file = folder / "conftest.py"
     if not file.is_file():
         return frozenset()
@@ -178,7 +178,7 @@ def _long_laws(folder: Path) -> frozenset[str]:
 
 @cache
 def _sentences(adapter: str) -> frozenset[str]:
-    """All texts in the sources of an adapter, and in what adapters share."""
+    """Return all texts in the sources of an adapter and of the code that adapters share."""
     folders = (ROOT / "adapters" / adapter, ROOT / "adapters" / "common")
     return frozenset(text for one in folders for file in one.glob("*.py") for text in _texts(file))
 
@@ -201,7 +201,7 @@ def _table(found: list[Cell]) -> Iterator[str]:
 
 
 def in_order(found: list[Cell]) -> list[str]:
-    """Each feature once. One that the adapters before do not have stands behind its neighbour."""
+    """Return each feature once. One that earlier adapters lack follows its neighbour."""
     order: list[str] = []
     for adapter in TITLES:
         place = 0

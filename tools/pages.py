@@ -1,4 +1,4 @@
-"""Writes the pages of the documentation that are made from the code; a test compares them with it.
+"""Write the documentation pages that are generated from the code; a test checks that they are current.
 
     python tools/pages.py        with the package installed, as in `python dev.py nox -s docs`
 
@@ -25,7 +25,7 @@ _CLI = """\
 
 
 def cli_page() -> str:
-    """Run typer's own `utils docs`. Its usage lines are no commands that a reader, or a test, could run."""
+    """Run typer's own `utils docs`. Its usage lines are no commands that a reader or a test could run."""
     command = [sys.executable, *_DOCS, "--title", "The command line"]
     made = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return _CLI + made.replace("```console\n$ ", "```text\n")

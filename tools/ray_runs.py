@@ -1,4 +1,4 @@
-"""Small runs of the unmodified trainers of VeRL and OpenRLHF, with the tests' stand-ins."""
+"""Run the unmodified trainers of VeRL and OpenRLHF in small, with the tests' stand-ins."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SAMPLED = ("prompt_ids", "response_ids", "temperature", "top_p", "global_steps",
 
 
 def record(name: str, folder: Path, seed: int) -> dict[str, list[Any]]:
-    """Train, and resume if that belongs to the run: what the loss and the sampler got, and our metrics."""
+    """Train, and resume if the run does; record the loss's and sampler's inputs, and our metrics."""
     adapter, method = name.split("-")
     start = verl if adapter == "verl" else openrlhf
     seen: dict[str, list[Any]] = {"states": [], "metrics": [], "trained": [], "sampled": []}
@@ -75,7 +75,9 @@ def openrlhf(folder: Path, method: str, epochs: int, seed: int, base: str) -> Re
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """With it the next start imports the package that is imported here, even if another is installed."""
+    """Return variables that make the next start import this process's package, even if another is
+    installed.
+    """
     path = str(folder / f"start{len(list(folder.glob('start*')))}" / "path")
     package = str(Path(str(prompt_coevo.__file__)).parents[1])
     if package != sysconfig.get_path("purelib"):
@@ -91,8 +93,9 @@ def openrlhf_state(path: Path) -> Any:
 
 
 def in_order(events: Iterable[dict[str, Any]], names: Iterable[str]) -> list[dict[str, Any]]:
-    """These entries of events that come in any order, rounded, because sums over a batch in another
-    order differ in the last bits."""
+    """Return these entries of unordered events, rounded: sums over a batch in another order differ in the
+    last bits.
+    """
     kept = [{name: event[name] for name in names if name in event} for event in events]
     for event in kept:
         if "advantages" in event:

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Records small seeded runs, to show that a change of the code changes no behaviour.
+"""Record small seeded runs, to show that a change of the code changes no behaviour.
 
     python tools/record_runs.py --only core --out before/core
     python tools/record_runs.py compare before after
 
-`--only` begins with an environment: core, trl, verl or openrlhf; more of a name stands for the runs that
+`--only` begins with an environment: core, trl, verl or openrlhf; a longer prefix selects the runs that
 begin with it. Every run becomes a file of JSON lines: its journal and its states, and what was planned,
-sampled, trained on, measured and logged. `compare` exits with 1 if something differs but the names in
-`renamed.toml`.
+sampled, trained on, measured and logged. `compare` exits with 1 if something differs other than the names
+in `renamed.toml`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def main(arguments: list[str]) -> int:
 
 
 def record(beginning: str, out: Path, seed: int) -> int:
-    """Record the runs whose names begin so, a file for each; 2 if there is none."""
+    """Record the runs with this prefix, a file for each; return 2 if there is none."""
     for name in [name for name in os.environ if name.startswith("PROMPT_COEVO_")]:
         del os.environ[name]
     sys.path[:0] = [str(HERE), str(HERE.parent / "tests"), str(HERE.parent / "benchmarks")]
@@ -82,7 +82,9 @@ def record(beginning: str, out: Path, seed: int) -> int:
 
 
 def written(folder: Path) -> dict[str, list[Any]]:
-    """What the engine left in a run's folder, and in its host's checkpoints if these are files of ours."""
+    """Return the engine's files in a run's folder, and in its host's checkpoints if these are files of
+    ours.
+    """
     (journal,) = folder.rglob("coevo/events.jsonl")
     views = [journal.with_name("state.json"), *sorted(folder.rglob("coevo_state.json"))]
     return {
@@ -94,7 +96,7 @@ def written(folder: Path) -> dict[str, list[Any]]:
 
 @contextmanager
 def logged() -> Iterator[list[str]]:
-    """What the package logs in this process, kept from the console."""
+    """Record what the package logs in this process, and keep it off the console."""
     messages: list[str] = []
     handler, logger = logging.Handler(), logging.getLogger("prompt_coevo")
     handler.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
@@ -106,7 +108,7 @@ def logged() -> Iterator[list[str]]:
 
 
 def normalised(value: Any, replaced: Counter[str]) -> Any:
-    """A copy without what is volatile; `replaced` counts it."""
+    """Return a copy without what is volatile; `replaced` counts it."""
     if isinstance(value, list | tuple):
         return [normalised(entry, replaced) for entry in value]
     if not isinstance(value, dict):
@@ -120,7 +122,7 @@ def normalised(value: Any, replaced: Counter[str]) -> Any:
 
 
 def compare(before: Path, after: Path) -> int:
-    """Tell of every run whether it is the same but for names, and if not, what differs first."""
+    """Report for every run whether only names differ, and if not, the first difference."""
     pairs = {new_place(path, before): path for path in before.rglob("*.jsonl")}
     new = {path.relative_to(after): path for path in after.rglob("*.jsonl")}
     names = sorted({*pairs, *new})
@@ -133,7 +135,7 @@ def compare(before: Path, after: Path) -> int:
 
 
 def difference(before: Path, after: Path) -> str | None:
-    """What differs first in two recordings of a run, in words; None if nothing does."""
+    """Describe the first difference between two recordings of a run, or return None."""
     for path in (before, after):
         if not path.exists():
             return f"there is no {path}"
@@ -156,18 +158,20 @@ def difference(before: Path, after: Path) -> str | None:
 
 
 def rule_for(recording: Path) -> dict[str, Any]:
-    """The first rule of `renamed.toml` for a run, empty if there is none."""
+    """Return the first rule of `renamed.toml` for a run, empty if there is none."""
     return next((rule for rule in RENAMED if fnmatch(recording.stem, rule["runs"])), {})
 
 
 def new_place(recording: Path, folder: Path) -> Path:
-    """Where in its folder a recording would be today."""
+    """Return where in its folder a recording would be today."""
     name = rule_for(recording).get("name", recording.stem)
     return recording.relative_to(folder).with_stem(name)
 
 
 def renamed(value: Any, rule: dict[str, Any]) -> Any:
-    """A copy under today's names, its keys sorted. A text that is a JSON object, as in a state, is read."""
+    """Return a copy under today's names, with sorted keys. Parse texts that are JSON objects, as in a
+    state.
+    """
     if isinstance(value, list):
         return [renamed(entry, rule) for entry in value]
     if isinstance(value, str):
@@ -191,7 +195,7 @@ def replaced_in(text: str, patterns: dict[str, str]) -> str:
 
 
 def first_difference(old: Any, new: Any, place: str = "") -> tuple[str, Any, Any]:
-    """Where two different JSON values differ first, and what stands there."""
+    """Describe where two different JSON values differ first, and how."""
     keys: Any = ()
     if isinstance(old, dict) and isinstance(new, dict) and list(old) == list(new):
         keys = old

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The pictures of docs/report.md: reports of runs, as Chromium shows them.
+"""Make the pictures of docs/report.md: reports of runs, as Chromium shows them.
 
     python tools/report_pictures.py [P2O_RUN INSPO_RUN]
 
 The runs are output folders; those in docs are runs/waves-seed0 and runs/inspo-seed0 of `prompt-coevo demo
---arms waves,inspo --budget 6144 --out runs`. Without any two are made by the engine and a policy that is a
-rule, in seconds. Needs the packages of the session `browser`, and Chromium on the PATH.
+--arms waves,inspo --budget 6144 --out runs`. Without arguments two are made by the engine and a rule-based
+policy, in seconds. Needs the packages of the session `browser`, and Chromium on the PATH.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def main(runs: list[str]) -> int:
 
 
 def made(folder: Path) -> list[str]:
-    """A run of P2O with the paper's search, and one of INSPO."""
+    """Make a run of P2O with the paper's search, and one of INSPO."""
     sys.path.insert(0, str(PICTURES.parents[1] / "tests"))
     from helpers.journals import INSPO, P2O, run_in
 

@@ -1,10 +1,10 @@
-"""Which versions uv and pip choose for each extra of a wheel, on Linux x86_64 with Python 3.11.
+"""Resolve each extra of a wheel with uv and pip, on Linux x86_64 with Python 3.11.
 
     python tools/resolve_extras.py WHEEL [EXTRA ...]      all if none is named; `trl+vllm` is two at once
 
 Nothing is installed. The answers go to benchmarks/results/extras.json and docs/installed-versions.md.
-pip has no command that only resolves: it fetches what has no metadata of its own on the index, and gets
-300 s for each extra.
+pip has no resolve-only command: it downloads packages without metadata on the index, and gets 300 s for
+each extra.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def by_pip(wheel: Path, name: str) -> dict[str, Any]:
 def timed(
     command: list[Any], variables: dict[str, str]
 ) -> tuple[subprocess.CompletedProcess[str] | None, float]:
-    """What came of it and the seconds; None if its time was over."""
+    """Return the result and the seconds; None after a timeout."""
     began = time.monotonic()
     environment = {**os.environ, **variables}
     try:

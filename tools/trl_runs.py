@@ -1,4 +1,4 @@
-"""Small runs of the real GRPOTrainer on the demo's base policy."""
+"""Run the real GRPOTrainer in small on the demo's base policy."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ RUNS: dict[str, dict[str, Any]] = {
 
 
 def record(name: str, folder: Path, seed: int) -> dict[str, list[Any]]:
-    """Three epochs of four steps, the last one twice if it is a resumed run: metrics, and the rows
-    (prompt ids, completion ids) that the loss got."""
+    """Train three epochs of four steps, the last one twice if the run is resumed; record metrics, and the
+    rows (prompt ids, completion ids) that the loss got.
+    """
     torch.set_num_threads(1)
     model = {"function": lambda text: teach({"messages": [{"content": text}]})}
     settings = {**RUNS[name], "seed": seed, "question_id_column": "id", "reflection": model}

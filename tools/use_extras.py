@@ -1,9 +1,9 @@
-"""Installs each extra that fits a CPU from the built wheel, alone, and uses it.
+"""Install each extra that fits a CPU from the built wheel, alone, and use it.
 
     python tools/use_extras.py WHEEL [EXTRA ...]      all of tools/uses/ if none is named
 
-The newest versions that fit are taken, but for torch, of which only the CPU's build is wanted. What came
-out goes to benchmarks/results/extras.json and docs/installed-versions.md. Exit status 1 if one failed.
+The newest fitting versions are used, except for torch, whose CPU build is used. The results go to
+benchmarks/results/extras.json and docs/installed-versions.md. Exit status 1 if one failed.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def used(wheel: Path, name: str) -> dict[str, Any]:
 
 
 def install(python: Path, requirement: str) -> None:
-    """With a CPU build of torch; where none is visible, uv is told to find one itself."""
+    """Install with a CPU build of torch; where none is visible, uv must find one itself."""
     command = ["uv", "pip", "install", "--quiet", "--python", python, requirement]
     torch = ["-c", ROOT / "constraints" / "torch.txt"]
     if subprocess.run([*command, *torch], check=False).returncode:

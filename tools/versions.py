@@ -10,7 +10,7 @@ FILE = Path(__file__).parents[1] / "constraints" / "versions.toml"
 
 
 def matrix() -> list[dict[str, str]]:
-    """One entry for each framework and version."""
+    """Return one entry for each framework and version."""
     known = tomllib.loads(FILE.read_text("utf-8"))
     return [
         {"framework": framework, "version": version}

@@ -1,4 +1,4 @@
-"""Methods side by side at equal cost: one command for all runs, which goes on where it was.
+"""Compare methods at equal cost: one resumable command for all runs.
 
     python benchmarks/methods run TIER [--arms A,B] [--seeds N] [--draws N] [--jobs N] [--json FILE]
     python benchmarks/methods render [--json FILE]      writes docs/results.md and its pictures
@@ -35,7 +35,7 @@ UNLIKE: Final = ("seconds", "cpu_seconds")
 
 
 def digests(tier: Any) -> dict[str, str]:
-    """The hash of each arm's settings, as they are."""
+    """Return the hash of each arm's current settings."""
     from store import digest
 
     return {name: digest(values) for name, values in tier.frozen().items()}
@@ -131,9 +131,9 @@ def _freeze(name: str) -> None:
 
 
 def _replay(name: str, arms: Sequence[str] | None, runs: Path) -> None:
-    """Make one of the runs again for each arm whose settings have another hash now.
+    """Repeat one of the runs for each arm whose settings have another hash now.
 
-    Raises ResultsError if a run comes out otherwise than it was recorded.
+    Raises ResultsError if a run's results differ from the recorded ones.
     """
     from store import ResultsError
 
@@ -169,7 +169,7 @@ def _replay(name: str, arms: Sequence[str] | None, runs: Path) -> None:
 
 
 def _close(found: Any, recorded: Any) -> bool:
-    """Equal, with numbers that may differ in their last digits: other processors sum in another order."""
+    """Compare up to numbers' last digits, because other processors sum in another order."""
     if isinstance(found, dict) and isinstance(recorded, dict):
         keys = found.keys() | recorded.keys()
         return all(_close(found.get(key), recorded.get(key)) for key in keys)

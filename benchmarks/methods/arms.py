@@ -1,4 +1,4 @@
-"""The arms of tier 2: the demo's, with one thing changed each, and methods from outside the package."""
+"""Define the arms of tier 2: the demo's with one change each, and third-party methods."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from prompt_coevo.placement import question_text
 
 @dataclass(frozen=True)
 class Studied:
-    """An arm, and all that is done otherwise in its runs."""
+    """An arm, and everything that differs in its runs."""
 
     spec: Arm
     course: str = "train"
@@ -66,12 +66,12 @@ def _word_of(question: Question) -> str:
 
 
 def solutions(world: World, tasks: Sequence[Task]) -> dict[str, list[str]]:
-    """What a worked solution would say first, as a column."""
+    """Return the beginning of each worked solution, as a column."""
     return {"solution": [clause(task.word, world.meaning[task.word]) for task in tasks]}
 
 
 def random_hints(world: World, seed: int) -> dict[str, object]:
-    """Hard questions run under an explanation of their own word that is made up, another each time."""
+    """Give hard questions an invented explanation of their own word, another each time."""
     from outside import ForTheHard
 
     def write(question: Question, round: int, count: int) -> list[str]:

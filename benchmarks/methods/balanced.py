@@ -1,6 +1,6 @@
-"""Tier 2 with more questions about easy and medium words: of ten in training, three, three and four hard.
+"""Run tier 2 with more easy and medium questions: of ten in training, three, three and four hard.
 
-The words, what they mean, the base policy and the held-out questions are those of `transformer.py`.
+The words, their meanings, the base policy and the held-out questions are those of `transformer.py`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ labels, check = transformer.labels, transformer.check
 
 
 def frozen() -> dict[str, Any]:
-    """What decides the meaning of each arm's runs, by its name: JSON values."""
+    """Return the values that determine each arm's runs, by its name, as JSON values."""
     worlds = {draw: transformer.contents(World(draw), SHARES) for draw in transformer.DRAWS}
     return {
         name: {**values, "shares": SHARES, "balanced": worlds}
@@ -34,10 +34,10 @@ def frozen() -> dict[str, Any]:
 
 
 def plan(arms: Sequence[str], seeds: int | None, draws: int | None) -> list[Key]:
-    """The runs of the published table, which are in the first draw; or so many seeds and draws."""
+    """Return the runs of the published table, in the first draw; or this many seeds and draws."""
     return [(WORLD, *rest) for _, *rest in transformer.plan(arms, seeds, draws or 1)]
 
 
 def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
-    """One run, as JSON values."""
+    """Run once and return JSON values."""
     return transformer.run(world, arm, seed, draw, SHARES)

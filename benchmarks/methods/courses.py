@@ -1,4 +1,4 @@
-"""How an arm of tier 2 is run: as the demo runs it, with another loss, frozen, or by another trainer."""
+"""Run an arm of tier 2: as the demo does, with another loss, frozen, or with another trainer."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def job_of(
     budget: int,
     shares: Shares,
 ) -> Job:
-    """The demo's job, with the arm's teacher."""
+    """Return the demo's job, with the arm's teacher."""
     reflection = {"function": teacher(studied.teacher, seed=seed, error=studied.error)}
     return Job(arm, studied.spec, seed, out, draw, base, budget, reflection, shares=shares)
 
 
 def _train(job: Job, studied: Studied, seen: Seen | None = None, **changes: Any) -> ArmResult:
-    """Train as the demo does, with what the arm has otherwise."""
+    """Run as the demo does."""
     seen, world = seen or Seen(), World(job.draw)
     tasks = job.tasks()
     own = studied.plugins(world, job.seed) if studied.plugins else {}
@@ -71,17 +71,17 @@ def _train(job: Job, studied: Studied, seen: Seen | None = None, **changes: Any)
 
 
 def plainly(job: Job, studied: Studied) -> ArmResult:
-    """As the demo does."""
+    """Run with a teacher that also answers E-SPL's crossover."""
     return _train(job, studied)
 
 
 def crossing(job: Job, studied: Studied) -> ArmResult:
-    """With a teacher that also answers E-SPL's crossover."""
+    """The demo's teacher; to join two instructions it takes the rules of both, with errors."""
     return _train(replace(job, reflection={"function": CrossingTeacher(job.seed)}), studied)
 
 
 class CrossingTeacher:
-    """The demo's teacher; asked to join two instructions it takes the rules of both, and errs."""
+    """Run with a policy that does not learn, to see what a search finds by itself."""
 
     def __init__(self, seed: int) -> None:
         self._reasoner = FactsTeacher(seed=seed, max_clauses=RULES)
@@ -106,12 +106,16 @@ class CrossingTeacher:
 
 
 def frozen(job: Job, studied: Studied) -> ArmResult:
-    """The policy does not learn: what a search finds by itself."""
+    """Spend part of the budget on a search with the frozen policy, the rest on training.
+
+    A question about a word for which templates were found runs under the one that solved most questions
+    about it, and once without, until that solves it.
+    """
     return _train(job, studied, learning_rate=0.0)
 
 
 def frozen_first(job: Job, studied: Studied) -> ArmResult:
-    """A part of the budget for a search on the frozen policy, the rest for training under what it found.
+    """Run with a higher weight for successes under templates: their log-likelihood joins the objective.
 
     A question about a word for which something was found runs under the template that solved most
     questions about it, and once without, until that solves it.
@@ -156,7 +160,7 @@ def _one_after_the_other(first: ArmResult, second: ArmResult) -> ArmResult:
 
 
 def weighted(job: Job, studied: Studied) -> ArmResult:
-    """Successes under templates weigh more: their log-likelihood is added to the objective."""
+    """Change rounds with distilled rows; a round's rewards are the last ones graded."""
     graded: list[float] = []
 
     def grade(completion: str, answer: str) -> float:
@@ -169,7 +173,7 @@ def weighted(job: Job, studied: Studied) -> ArmResult:
 
 @contextmanager
 def _weighing_more(graded: Sequence[float], weight: float) -> Iterator[None]:
-    """In rounds with distilled rows; the rewards of a round are the last ones graded."""
+    """Run TRL's SDFT: the base policy with the explanation teaches the policy without it."""
     apply = DistillRatio.apply
 
     def changing(
@@ -191,7 +195,10 @@ def _weighing_more(graded: Sequence[float], weight: float) -> Iterator[None]:
 
 
 def sdft(job: Job, studied: Studied) -> ArmResult:
-    """TRL's SDFT: the base policy that is told the explanation teaches the policy that is not."""
+    """Run TRL's SDPO: an average of the policy with a success of its group teaches the policy.
+
+    The policy's vocabulary lacks the other words of the authors' prompts.
+    """
     from trl.experimental.sdft import SDFTConfig, SDFTTrainer
 
     return _self_distilled(job, SDFTTrainer, SDFTConfig, studied.options)

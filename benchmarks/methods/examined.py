@@ -1,4 +1,4 @@
-"""What is looked at in a run beside what the demo shows: which rollouts had which templates."""
+"""Examine a run beyond what the demo shows: which rollouts had which templates."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Seen(UnderTemplates):
                     self.texts[template.text] += 1
 
     def best_by_word(self, tasks: Sequence[Task]) -> Mapping[str, str]:
-        """The template under which most of these questions about a word were solved, by the word."""
+        """Return for each word the template under which most of these questions were solved."""
         words = {task.question: task.word for task in tasks}
         totals: dict[str, Counter[str]] = {}
         for question, by_template in self.successes.items():
@@ -52,14 +52,14 @@ class Seen(UnderTemplates):
 
 
 class Examined(HeldOut):
-    """The held-out questions of one draw, and at the end those of training, by what ran under templates."""
+    """Score the held-out questions of one draw, and at the end those of training, by their templates."""
 
     def __init__(self, world: World, trained_on: Sequence[Task], seen: Seen) -> None:
         super().__init__(world)
         self._trained_on, self._seen = trained_on, seen
 
     def last(self, model: Any, tokenizer: Any, instruction: str | None) -> dict[str, Share]:
-        """What is scored at the end alone, all of it about hard words.
+        """Score hard words at the end of a run.
 
         `longer`: longer lists than any in training. `explained` and `not explained`: new lists, by
         whether a template in training had the word's meaning right. `never templated`: questions of
@@ -87,7 +87,7 @@ class Examined(HeldOut):
         return shares
 
     def _explained(self) -> set[str]:
-        """The words whose meaning a template in training had right."""
+        """Return the words whose meaning some template in training had right."""
         return {
             word
             for text in self._seen.texts

@@ -1,8 +1,8 @@
-"""Means and differences with 95 % intervals, resampled by word and by seed.
+"""Estimate means and differences with 95 % intervals, resampled by word and by seed.
 
-A word is learned or it is not, so the questions about it are no independent observations: the unit is the
+A word is learned or it is not, so the questions about it are not independent observations: the unit is the
 word. Runs differ, too, so seeds are resampled as well, both at once and independently of each other (the
-pigeonhole bootstrap, Owen 2007). With few seeds a bootstrap is too sure of itself, so its deviations are
+pigeonhole bootstrap, Owen 2007). With few seeds a bootstrap is overconfident, so its deviations are
 widened as Student's t is against the normal distribution, for the degrees of freedom that seeds and words
 have together (Satterthwaite). Draws of the world are kept as they are: three are too few to be resampled.
 """
@@ -38,7 +38,7 @@ class Estimate:
 
 
 def scores(runs: Sequence[Mapping[str, Any]], kind: str, column: int) -> Scores:
-    """One number of each word in each run; `column` is its place in the runs' `words`.
+    """Return one number of each word in each run; `column` is its place in the runs' `words`.
 
     `kind` is that of the words, or `all`.
     """
@@ -54,7 +54,7 @@ def scores(runs: Sequence[Mapping[str, Any]], kind: str, column: int) -> Scores:
 
 
 def estimate(values: Scores) -> Estimate:
-    """The mean over words, seeds and draws."""
+    """Estimate the mean over words, seeds and draws."""
     runs = sum(len(rows) for rows in values.values())
     mean = float(np.mean([rows.mean() for rows in values.values()]))
     if min(min(rows.shape) for rows in values.values()) < _FEWEST:
@@ -67,7 +67,7 @@ def estimate(values: Scores) -> Estimate:
 
 
 def _widening(tables: Sequence[NDArray[np.float64]]) -> float:
-    """What a bootstrap's deviations lack with so few: 1/n of a variance, and Student's for the normal."""
+    """Correct a bootstrap's small deviations with few samples: 1/n of a variance, and Student's t."""
     parts = []
     for rows in tables:
         seeds, words = rows.shape
@@ -88,7 +88,9 @@ def difference(
     kind: str,
     column: int,
 ) -> Estimate | None:
-    """The mean of `runs` less that of `others`, paired by draw, seed and word; None if nothing pairs."""
+    """Estimate the mean of `runs` less that of `others`, paired by draw, seed and word; None if nothing
+    pairs.
+    """
     shared = {_pair(run) for run in runs} & {_pair(run) for run in others}
     if not shared:
         return None
@@ -104,7 +106,7 @@ def _pair(run: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _resampled(rows: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
-    """Means of the table with seeds and words drawn again, with replacement."""
+    """Return means of the table with seeds and words drawn again, with replacement."""
     seeds, words = rows.shape
     by_seed = rng.multinomial(seeds, np.full(seeds, 1 / seeds), _REPLICATES)
     by_word = rng.multinomial(words, np.full(words, 1 / words), _REPLICATES)

@@ -1,12 +1,12 @@
-"""Tier 3: a real language model (SmolLM2-135M-Instruct) on questions that do not say what to do.
+"""Run tier 3: a real language model (SmolLM2-135M-Instruct) on questions that do not say what to do.
 
     python benchmarks/methods run language_model [--arms stream,grpo] [--seeds N] [--json FILE]
 
 `COEVO_MODEL` is a model, by its folder or name; by default the one that `prompt-coevo smollm2` makes.
 `COEVO_QUESTIONS` is a file of other questions (language_questions.py), with completions of `COEVO_TOKENS`
 tokens (256), `COEVO_TEACHER` the litellm model that reflects, or a file of instructions, one a line, that a
-teacher draws from, `COEVO_ROLLOUTS` the budget. What they say is in the hash of the settings: freeze them
-first, and give another file. Where there is a GPU, it is used.
+teacher draws from, `COEVO_ROLLOUTS` the budget. Their values are in the hash of the settings: freeze them
+first, and give another file. A GPU is used where there is one.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ ROLLOUTS: Final = _number("COEVO_ROLLOUTS", BUDGET)
 
 @dataclass(frozen=True)
 class Studied:
-    """An arm, and what is done otherwise in its runs."""
+    """An arm, and what differs in its runs."""
 
     spec: Arm
     reflection: Mapping[str, Any] = field(default_factory=dict)
@@ -88,7 +88,7 @@ def labels() -> dict[str, str]:
 
 
 def frozen() -> dict[str, Any]:
-    """What decides the meaning of each arm's runs, by its name: JSON values."""
+    """Return the values that determine each arm's runs, by its name, as JSON values."""
     job = Job("", ARMS["grpo"].spec, 0, Path(), budget=0)
     common = {
         "budget": ROLLOUTS,
@@ -120,13 +120,14 @@ def frozen() -> dict[str, Any]:
 
 
 def questions(draw: int) -> Questions:
-    """The questions of a draw. Raises ResultsError for a file that has none."""
+    """Return the questions of a draw. Raises ResultsError for a file that has none."""
     return from_file(Path(QUESTIONS), draw, TOKENS) if QUESTIONS else Questions.unnamed(draw)
 
 
 def plan(arms: Sequence[str], seeds: int | None, draws: int | None) -> list[Key]:
-    """The runs of the published table, a seed of every arm after the other: the main arms in both splits,
-    the others in the first; or so many seeds and splits of each."""
+    """Return the runs of the published table, seed by seed: the main arms in both splits, the others in the
+    first; or this many seeds and splits of each.
+    """
     keys: list[Key] = []
     for name in arms:
         splits = DRAWS[: draws or (len(DRAWS) if name in HEADLINE else 1)]
@@ -135,7 +136,7 @@ def plan(arms: Sequence[str], seeds: int | None, draws: int | None) -> list[Key]
 
 
 def check(keys: Sequence[Key]) -> None:
-    """Raises ResultsError without a model, and for other questions without a teacher that can read them."""
+    """Raise ResultsError without a model, and for other questions without a teacher that can read them."""
     if str(default_folder()) == MODEL and not (default_folder() / "config.json").exists():
         raise ResultsError(
             f"there is no model in {MODEL}: make it with prompt-coevo smollm2, or set COEVO_MODEL"
@@ -151,18 +152,18 @@ def check(keys: Sequence[Key]) -> None:
 
 
 def _teacher() -> dict[str, Any]:
-    """The section of the settings that `COEVO_TEACHER` stands for."""
+    """Return the section of the settings that `COEVO_TEACHER` stands for."""
     file = Path(TEACHER or "")
     return {"teacher": lines_of(file)} if file.is_file() else {"model": TEACHER}
 
 
 def _asks(studied: Studied) -> bool:
-    """Whether somebody must be asked who knows the questions; an arm may bring its own teacher."""
+    """Tell whether the arm needs a teacher that knows the questions; it may bring its own."""
     return studied.spec.coevolves and not studied.reflection
 
 
 def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
-    """One run, as JSON values."""
+    """Run once and return JSON values."""
     import torch
 
     from prompt_coevo.demo.unnamed.train import train

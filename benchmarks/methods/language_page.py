@@ -1,4 +1,4 @@
-"""Tables and pictures of the runs with a real language model."""
+"""Make tables and pictures of the runs with a real language model."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def summary(runs: Sequence[Run]) -> str:
 
 
 def blocks(runs: Sequence[Run]) -> dict[str, Callable[[], str]]:
-    """The tables, by name."""
+    """Return the tables, by name."""
     if models := sorted({run["model"] for run in runs} - {language_model.PUBLISHED}):
         raise ResultsError(
             f"the published runs are of one model; here are some of {', '.join(models)}"
@@ -97,7 +97,7 @@ def blocks(runs: Sequence[Run]) -> dict[str, Callable[[], str]]:
 
 
 def scored(runs: Sequence[Run], groups: Mapping[str, Sequence[str]]) -> list[Run]:
-    """The runs with questions of these groups of families: the share right at the end, and the area."""
+    """Return runs by groups of families: the share right at the end, and the area."""
     group_of = {family: group for group, families in groups.items() for family in families}
     return [
         {
@@ -113,7 +113,7 @@ def scored(runs: Sequence[Run], groups: Mapping[str, Sequence[str]]) -> list[Run
 
 
 def of_whole_splits(runs: Sequence[Run]) -> list[Run]:
-    """Return the runs of the splits with two seeds of both main arms: one seed has no interval."""
+    """Return the runs of splits with two seeds of both main arms: one seed has no interval."""
     whole = {
         draw
         for draw in language_model.DRAWS
@@ -140,7 +140,7 @@ def pairs(runs: Sequence[Run]) -> str:
 
 
 def trainers(runs: Sequence[Run], results: Path) -> str:
-    """Make a table of the runs that each trainer made with the same split, seed and arm: 0, 0, both."""
+    """Make a table of the runs that each trainer made with split 0, with seeds and both main arms."""
     names = language_model.labels()
     lines = [
         "| trainer | method | before | not told what to do | asked in full | calls |",
@@ -176,7 +176,7 @@ def _ends(words: Mapping[str, Sequence[Any]], families: Sequence[str]) -> tuple[
 
 
 def answers(runs: Sequence[Run]) -> str:
-    """What the policy said to held-out questions before training and after, of the first seed."""
+    """Show the policy's answers to held-out questions before and after training, of the first seed."""
     first = {
         run["arm"]: run for run in runs if run["seed"] == 0 and run["arm"] in ("grpo", "stream")
     }
@@ -194,7 +194,7 @@ def answers(runs: Sequence[Run]) -> str:
 
 
 def templates(runs: Sequence[Run]) -> str:
-    """The templates that solved most, of the first run with stream."""
+    """Show the templates that solved most, of the first run with stream."""
     lines = ["| template | a question that it solved first | answer |", "|---|---|---|"]
     for run in of_arm(runs, "stream")[:1]:
         lines += [f"| {' | '.join(map(_plain, one))} |" for one in run["cracked"]]
@@ -202,7 +202,7 @@ def templates(runs: Sequence[Run]) -> str:
 
 
 def draw(runs: Sequence[Run], folder: Path) -> None:
-    """The pictures: all families together, and each alone."""
+    """Draw the pictures: all families together, and each alone."""
     runs = of_whole_splits(runs)
     names = language_model.labels()
     arms = [name for name in language_model.HEADLINE if of_arm(runs, name)]
@@ -241,7 +241,7 @@ def _lines(
 
 
 def _under_templates(runs: Sequence[Run]) -> list[plots.Line]:
-    """Running means over eleven steps that have them of the shares of hard questions that are solved."""
+    """Return shares of solved hard questions, as running means over eleven steps that have them."""
     lines = []
     titles = {"under a template": "templated", "without": "untemplated"}
     for title, name in titles.items():
@@ -266,6 +266,6 @@ def _smooth(values: Sequence[float], width: int = 11) -> list[float]:
 
 
 def _plain(text: str) -> str:
-    """A model's words as they stand in a cell, none of them markup."""
+    """Escape a model's words for a table cell, so that none of them is markup."""
     escaped = html.escape(" ".join(text.split()), quote=False)
     return re.sub(r"[|`*_\[\]\\$~]", lambda mark: f"&#{ord(mark[0])};", escaped)

@@ -1,4 +1,4 @@
-"""Questions with worked answers from a file of lines, for a larger model: GSM8K, MATH and their like.
+"""Read questions with worked answers from a file of lines, for a larger model: GSM8K, MATH and similar.
 
 A line is a JSON object with `question` and `answer`, or `problem` and `solution`. An answer ends with
 `#### 72` or has `\\boxed{72}`; math-verify compares.
@@ -27,7 +27,7 @@ FAMILY: Final = "questions"
 
 
 def from_file(file: Path, seed: int, most_tokens: int) -> Questions:
-    """Read the questions, and hold some of them out. Raises ResultsError for a file that is none."""
+    """Read the questions, and hold some of them out. Raises ResultsError for an invalid file."""
     lines = lines_of(file)
     if lines and '"pattern"' in lines[0]:
         return _with_patterns(file, lines, seed, most_tokens)
@@ -89,7 +89,7 @@ def _check_distinct(file: Path, tasks: Sequence[Task]) -> None:
 
 
 def lines_of(file: Path) -> Sequence[str]:
-    """Read the lines of a file that are not empty. Raises ResultsError where it cannot be read."""
+    """Read the non-empty lines of a file. Raises ResultsError if it cannot be read."""
     try:
         return [line for line in file.read_text("utf-8-sig").split("\n") if line.strip()]
     except OSError as error:
@@ -121,7 +121,7 @@ def _verifier() -> Callable[[str, str], float]:
     read = functools.lru_cache(maxsize=None)(parse)
 
     def reward(completion: str, answer: str) -> float:
-        """Return 1 if both are the same. What takes a second to compare is wrong."""
+        """Return 1 if both are the same. A comparison that takes a second counts as wrong."""
         said = parse(completion, parsing_timeout=1)
         return float(verify(read(answer), said, timeout_seconds=1))
 

@@ -1,4 +1,6 @@
-"""What is no setting of the package: plugins through its public hooks, and two methods changed a little."""
+"""Add what the package has no setting for: plugins through its public hooks, and two slightly changed
+methods.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ Writer: TypeAlias = Callable[[Question, int, int], Sequence[str]]
 
 
 class ForTheHard:
-    """Templates for questions whose bare rollouts all failed when they were last asked, and for those that
-    are taken for hard from the start.
+    """Give templates to questions whose last bare rollouts all failed, and to those taken for hard from the
+    start.
 
     The first member of such a group stays bare, because it says whether the question is still hard.
     """
@@ -57,10 +59,10 @@ class ForTheHard:
 
 
 class TurningOver(Inspo):
-    """INSPO whose population is renewed as often, but not by weight: the oldest half goes, not the worst.
+    """Renew INSPO's population as often, but not by weight: the oldest half goes, not the worst.
 
-    Of instructions that joined in the same evolution any goes first. Who has children, and who joins, is
-    decided as ever.
+    Of instructions that joined in the same evolution any goes first. Parents and newcomers are chosen as in
+    INSPO.
     """
 
     def _prune(self) -> None:
@@ -74,7 +76,7 @@ class TurningOver(Inspo):
 
 
 class OneTemplate(Stream):
-    """The stream whose members of a group, but the bare one, run under one template, drawn for all.
+    """Run the stream with one template for all members of a group but the bare one.
 
     (`p2o.group_templates = "same"` is a setting of P2O alone.)
     """

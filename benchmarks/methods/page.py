@@ -1,4 +1,4 @@
-"""Fills the tables of the documentation from the files of runs, and draws the pictures.
+"""Fill the tables of the documentation from the files of runs, and draw the pictures.
 
 A table stands in a page between `<!-- methods: NAME -->` and `<!-- end -->`; what is between is replaced.
 """
@@ -126,7 +126,7 @@ INSPO_CLAIMS: Final = tuple(Claim("inspo", other, "all") for other in INSPO if o
 
 
 def write(stores: Mapping[str, Store]) -> None:
-    """Fill all pages and draw all pictures. Raises ResultsError for a table that nobody knows."""
+    """Fill all pages and draw all pictures. Raises ResultsError for an unknown table."""
     known = blocks(stores)
     for name in PAGES:
         page = ROOT / name
@@ -135,7 +135,7 @@ def write(stores: Mapping[str, Store]) -> None:
 
 
 def filled(text: str, known: Mapping[str, Callable[[], str]], name: str) -> str:
-    """The page with its tables made anew."""
+    """Return the page with new tables."""
 
     def made(found: re.Match[str]) -> str:
         if found[2] not in known:
@@ -146,7 +146,7 @@ def filled(text: str, known: Mapping[str, Callable[[], str]], name: str) -> str:
 
 
 def blocks(stores: Mapping[str, Store]) -> dict[str, Callable[[], str]]:
-    """All tables, by name."""
+    """Return all tables, by name."""
     tabular_runs, runs = stores["tabular"].runs, stores["transformer"].runs
     _check_bases(runs)
     names = transformer.labels()
@@ -216,7 +216,7 @@ def blocks(stores: Mapping[str, Store]) -> dict[str, Callable[[], str]]:
 
 
 def _beside_grpo(name: str, runs: Sequence[Run]) -> dict[str, Callable[[], str]]:
-    """The stream and GRPO alone, with the same seeds."""
+    """Compare the stream with GRPO alone, at the same seeds."""
     names, arms = transformer.labels(), ("grpo", "stream")
     columns = {
         "runs": count,
@@ -234,7 +234,7 @@ def _beside_grpo(name: str, runs: Sequence[Run]) -> dict[str, Callable[[], str]]
 
 
 def _check_bases(runs: Sequence[Run]) -> None:
-    """Raises ResultsError if runs of one draw began with different policies."""
+    """Raise ResultsError if runs of one draw began with different policies."""
     for draw in {run["draw"] for run in runs}:
         bases = sorted({run["base"] for run in runs if run["draw"] == draw})
         if len(bases) > 1:
@@ -283,8 +283,9 @@ def _tabular_blocks(world: str, runs: Sequence[Run]) -> dict[str, Callable[[], s
 
 
 def tabular_claims(templates: Sequence[str]) -> list[Claim]:
-    """The stream above every other arm without an instruction; above one template a group by .3; and
-    what the ends of curves do not tell."""
+    """Claim the stream above every other arm without an instruction, and by .3 above one template a group;
+    and what curves' ends do not show.
+    """
     others = [name for name in templates if name != "stream"]
     apart = [Claim("stream", name, by=0.3) for name in others if "one template" in name]
     areas = ("waves", "search, then train", "stream, teacher errs 0.6")
@@ -303,7 +304,7 @@ def tabular_claims(templates: Sequence[str]) -> list[Claim]:
 
 
 def without(runs: Sequence[Run]) -> str:
-    """The share of all words that are right when the instruction is taken away."""
+    """Return the share of all words that are right without the instruction."""
     return f"{sum(run['without']['all'] for run in runs) / len(runs):.2f}"
 
 
@@ -328,7 +329,7 @@ def _machines(stores: Mapping[str, Store]) -> str:
 
 
 def _status(stores: Mapping[str, Store]) -> str:
-    """How many of the planned runs are made, and what they took."""
+    """Report how many of the planned runs exist, and how long they took."""
     said = []
     for name, tier in _PLANNED.items():
         planned = set(tier.plan(list(tier.ARMS), None, None))
@@ -344,7 +345,7 @@ def _status(stores: Mapping[str, Store]) -> str:
 
 
 def _base() -> str:
-    """What the committed base policy knows."""
+    """Report what the committed base policy knows."""
     from prompt_coevo.demo.world import World, base_path
     from worlds.facts.checks import check
 

@@ -1,4 +1,4 @@
-"""The pictures of the pages."""
+"""Draw the pictures of the pages."""
 
 from __future__ import annotations
 

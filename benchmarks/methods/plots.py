@@ -1,8 +1,8 @@
-"""Accuracy over all rollouts as a picture: a panel for each title, a line for each arm.
+"""Draw accuracy over all rollouts: a panel for each title, a line for each arm.
 
-The colours are told apart by the colour-blind (Okabe and Ito). No line depends on its colour: each has a
-marker and a dash of its own, its markers stand at other places than its neighbours', what is drawn first is
-the widest, so that a line under another one is seen at both its edges, and its name stands at its end.
+The colours are distinguishable to the colour-blind (Okabe and Ito). No line depends on its colour: each has
+its own marker and dash pattern, its markers are offset from its neighbours', what is drawn first is the
+widest, so that a line under another one is visible at both its edges, and its name is at its end.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ def draw(
     *,
     panel_size: tuple[float, float] = (5.2, 3.6),
 ) -> None:
-    """Draw the panels side by side into a file; its ending says the format, the size is in inches.
+    """Draw the panels side by side into a file; its ending gives the format, the size is in inches.
 
-    A line is the mean of its runs, its band holds all of them. An arm looks the same in every panel.
+    A line is the mean of its runs, its band covers all of them. An arm looks the same in every panel.
     The same runs give the same bytes.
     """
     import matplotlib
@@ -87,7 +87,7 @@ def draw(
 
 
 def _looks(panels: Mapping[str, Sequence[Line]]) -> dict[str, int]:
-    """A number for each arm, the same in all panels, and the lowest that no other one in them has."""
+    """Number each arm's look, the same in all panels, with the lowest number unused in them."""
     looks: dict[str, int] = {}
     for lines in panels.values():
         taken = {looks[line.label] for line in lines if line.label in looks}
@@ -134,7 +134,7 @@ def _panel(panel: Any, lines: Sequence[Line], looks: Mapping[str, int]) -> None:
 
 
 def _label(panel: Any, ends: Sequence[tuple[float, float, str, str]]) -> None:
-    """Names at the ends of lines, right of the panel, moved apart."""
+    """Write names at the ends of lines, right of the panel, moved apart."""
     height = panel.figure.get_figheight() * 72 * 0.75
     apart = 1.35 * _FONT / height * (_HIGHEST - _LOWEST)
     lowest, room = _LOWEST, _HIGHEST - apart * (len(ends) - 1)

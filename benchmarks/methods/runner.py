@@ -1,4 +1,4 @@
-"""Runs what is missing, several at once, and says how long the rest will take."""
+"""Run what is missing, several runs at once, and estimate the remaining time."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Train = Callable[[str, str, int, int], dict[str, Any]]
 
 
 def run_all(keys: Sequence[Key], train: Train, store: Store, workers: int) -> None:
-    """Train all keys that the store lacks, in their order, and write each down when it is there.
+    """Train all keys that the store lacks, in their order, and write each run down when it is done.
 
-    Interrupted, the command goes on where it was when it is given again; runs under way are lost.
+    An interrupted command resumes when it is repeated; unfinished runs are lost.
     """
     store.keep_to_oneself()
     missing = [key for key in keys if key not in store.keys]

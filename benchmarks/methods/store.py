@@ -1,8 +1,8 @@
-"""Runs of a tier in a file of lines: appended one by one, never half believed.
+"""Store runs of a tier in a file of lines: appended one by one, and checked on reading.
 
-The first line says what the file is. Machines and runs follow, each in a line of its own, and a run that is
-in the file is not repeated. What was measured with other settings is refused, unless they were only
-written otherwise, which a replayed run proved (`replayed.json`). So is a file whose last line is cut off.
+The first line says what the file is. Machines and runs follow, each in a separate line, and a run that is
+in the file is not repeated. Results of other settings are refused, unless only their form differs, which
+a replayed run proved (`replayed.json`). So is a file whose last line is cut off.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ Key: TypeAlias = tuple[str, str, int, int]
 
 
 class ResultsError(Exception):
-    """A file of results that must not be used as it is."""
+    """Raised for a file of results that must not be used as it is."""
 
 
 class Store:
-    """The runs of one tier.
+    """Hold the runs of one tier.
 
-    `digests` has the hash of every arm's settings, as they are now; `replayed` has, by arm and older hash,
-    the hash that a replayed run proved to mean the same.
+    `digests` has the hash of every arm's current settings; `replayed` has, by arm and older hash, the hash
+    that a replayed run proved to mean the same.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Store:
         return not self._file.exists() or not self._file.stat().st_size
 
     def keep_to_oneself(self) -> None:
-        """Nobody else may add runs while this process lives. Raises ResultsError if somebody does."""
+        """Lock the file while this process lives. Raises ResultsError if another process has it."""
         if not self._file.absolute().parent.is_dir():
             raise ResultsError(f"{self._file}: there is no folder {self._file.absolute().parent}")
         self._lock = self._file.open("a", encoding="utf-8")
@@ -95,7 +95,7 @@ class Store:
         return stored
 
     def machines(self) -> list[dict[str, Any]]:
-        """What the runs were made on."""
+        """Return the machines that the runs were made on."""
         used = {run["on"] for run in self.runs}
         return [facts for name, facts in self._machines.items() if name in used]
 
@@ -156,13 +156,13 @@ def key_of(run: Mapping[str, Any]) -> Key:
 
 
 def digest(value: object) -> str:
-    """Twelve hexadecimal digits that change with the value."""
+    """Return twelve hexadecimal digits that change with the value."""
     text = json.dumps(value, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def machine_facts() -> dict[str, Any]:
-    """Processor, cores, system and versions of what a run's numbers depend on."""
+    """Return processor, cores, system and versions that a run's numbers depend on."""
     return {
         "cpu": _processor(),
         "cores": os.cpu_count(),

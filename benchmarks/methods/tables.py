@@ -1,4 +1,4 @@
-"""Tables of runs, as Markdown: means with 95 % intervals, differences, claims and what they came to."""
+"""Make Markdown tables of runs: means with 95 % intervals, differences, claims and their outcomes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Cell: TypeAlias = Callable[[Sequence[Run]], str]
 
 @dataclass(frozen=True)
 class Claim:
-    """That one arm does better than another, on words of a kind, by a number at least."""
+    """A claim that one arm beats another on words of a kind, by at least a number."""
 
     better: str
     worse: str
@@ -31,14 +31,14 @@ class Claim:
 
 
 def of_arm(runs: Sequence[Run], arm: str, world: str | None = None) -> list[Run]:
-    """The runs of an arm, in one world or in all."""
+    """Return the runs of an arm, in one world or in all."""
     return [run for run in runs if run["arm"] == arm and world in (None, run["world"])]
 
 
 def table(
     runs: Sequence[Run], arms: Sequence[str], labels: Mapping[str, str], columns: Mapping[str, Cell]
 ) -> str:
-    """A row for each arm that has runs."""
+    """Return a table with a row for each arm that has runs."""
     lines = [f"| | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
     for arm in arms:
         chosen = of_arm(runs, arm)
@@ -49,19 +49,19 @@ def table(
 
 
 def accuracy(kind: str, column: int = END) -> Cell:
-    """The mean over words, runs and draws, with its interval."""
+    """Return the mean over words, runs and draws, with its interval."""
     return lambda runs: shown(_possible(estimate(scores(runs, kind, column))))
 
 
 def _possible(found: Estimate) -> Estimate:
-    """The interval as far as shares can be."""
+    """Clip the interval to possible shares."""
     if found.low is None or found.high is None:
         return found
     return replace(found, low=max(found.low, 0.0), high=min(found.high, 1.0))
 
 
 def less(others: Sequence[Run], kind: str = "hard", column: int = END) -> Cell:
-    """The difference to another arm's runs, paired."""
+    """Return the paired difference to another arm's runs."""
 
     def cell(runs: Sequence[Run]) -> str:
         if {run["arm"] for run in runs} == {run["arm"] for run in others}:
@@ -73,7 +73,7 @@ def less(others: Sequence[Run], kind: str = "hard", column: int = END) -> Cell:
 
 
 def number(name: str) -> Cell:
-    """The mean of a count, rounded."""
+    """Return the mean of a count, rounded."""
     return lambda runs: f"{statistics.fmean(run[name] for run in runs):,.0f}".replace(",", " ")
 
 
@@ -82,7 +82,7 @@ def count(runs: Sequence[Run]) -> str:
 
 
 def share(name: str) -> Cell:
-    """One of the sets that are scored at the end: the mean over runs of what is right of those asked."""
+    """Return the mean right share over runs of one set that is scored at the end."""
 
     def cell(runs: Sequence[Run]) -> str:
         shares = [run["last"][name] for run in runs if name in run["last"]]
@@ -100,7 +100,7 @@ def shown(found: Estimate, signed: bool = False) -> str:
 
 
 def _rounded(value: float, signed: bool) -> str:
-    """Two digits, and no sign at nothing."""
+    """Format two digits, and no sign at zero."""
     near = round(value, 2) + 0.0
     return f"{near:+.2f}" if signed and near else f"{near:.2f}"
 
@@ -111,7 +111,7 @@ def claims(
     labels: Mapping[str, str],
     world: str | None = None,
 ) -> str:
-    """What was to come out, with the paired difference and a verdict."""
+    """Return the claims with the paired difference and a verdict."""
     lines = ["| above | below | on | pairs | difference | |", "|---|---|---|---|---|---|"]
     for claim in stated:
         found = difference(

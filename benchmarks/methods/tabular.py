@@ -1,8 +1,8 @@
-"""Tier 1: methods side by side in worlds of facts whose policy is a table, at equal cost.
+"""Compare methods in worlds of facts whose policy is a table (tier 1), at equal cost.
 
 `run` trains one arm until all rollouts of the world's budget are spent, training's, a search's and a
-verification's together, and says what the policy can do at points of the budget, on new
-questions, greedy, without any template, and under the method's evaluation instruction where it has one.
+verification's together, and measures the policy at points of the budget, on new questions, greedy, without
+any template, and under the method's evaluation instruction where it has one.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def labels() -> dict[str, str]:
 
 
 def frozen() -> dict[str, Any]:
-    """What decides the meaning of each arm's runs, by its name: JSON values."""
+    """Return the values that determine each arm's runs, by its name, as JSON values."""
     common = {
         "worlds": {name: asdict(WORLDS[name]) for name in WORLDS_USED},
         "inspo": dict(INSPO),
@@ -158,11 +158,11 @@ def frozen() -> dict[str, Any]:
 
 
 def check(keys: Sequence[Key]) -> None:
-    """All arms run with what the package needs anyway."""
+    """Do nothing: all arms run with what the package needs anyway."""
 
 
 def plan(arms: Sequence[str], seeds: int | None, draws: int | None) -> list[Key]:
-    """The runs of the published table, seed by seed; or of so many seeds and draws.
+    """Return the runs of the published table, seed by seed; or of this many seeds and draws.
 
     An arm whose teacher errs as the world's does is that world's `stream`, and is not run again.
     """
@@ -185,7 +185,7 @@ def _plain(arm: Arm) -> dict[str, Any]:
 
 
 def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
-    """One run, as JSON values. `seed` decides questions and sampling, `draw` what words mean."""
+    """Run once and return JSON values. `seed` decides questions and sampling, `draw` meanings."""
     logging.disable(logging.WARNING)
     began = time.process_time()
     one = _Run(world, ARMS[arm], seed, draw)
@@ -215,14 +215,14 @@ KINDS: Final = ("easy", "medium", "hard", "all")
 
 
 def _by_kind(world: World, right: NDArray[np.bool_]) -> dict[str, float]:
-    """The share of words that are answered right, of each kind and of all."""
+    """Return the share of words that are answered right, of each kind and of all."""
     chosen = {name: world.kinds == kind for kind, name in enumerate(KINDS[:3])}
     shares = {name: right[words].mean() for name, words in chosen.items()}
     return {name: round(float(one), 4) for name, one in {**shares, "all": right.mean()}.items()}
 
 
 def _words(world: World, meter: Meter) -> dict[str, tuple[str, int, float]]:
-    """Of every word: its kind, whether it is right at the end, and at which share of the points."""
+    """Return for every word: its kind, whether it is right at the end, and at which share of the points."""
     right = np.array(meter.right)
     return {
         f"w{word}": (KINDS[kind], int(right[-1, word]), round(float(right[:, word].mean()), 3))
@@ -231,7 +231,7 @@ def _words(world: World, meter: Meter) -> dict[str, tuple[str, int, float]]:
 
 
 class Meter:
-    """What the policy can do when so much of the budget is spent: by the weights of that moment."""
+    """Measure the policy at points of the budget, with the weights of that moment."""
 
     def __init__(self, policy: MeteredPolicy, budget: int) -> None:
         self._policy = policy
@@ -240,17 +240,17 @@ class Meter:
         self.right: list[NDArray[np.bool_]] = []
 
     def before(self, count: int) -> None:
-        """So many rollouts are about to be made, with weights that none of them has changed."""
+        """Take the points that the next `count` rollouts pass, whose weights are still the current ones."""
         passed = min(int(np.searchsorted(self.grid, self._policy.spent + count)), POINTS - 1)
         if passed > len(self.right):
             self._take(passed - len(self.right))
 
     def end(self) -> None:
-        """The run is over, at most a batch or a search beyond the budget."""
+        """Take the last points; the run ended at most a batch or a search beyond the budget."""
         self._take(POINTS - len(self.right))
 
     def curves(self, world: World) -> dict[str, list[float]]:
-        """The share of words that are answered right at every point, by kind."""
+        """Return the share of words that are answered right at every point, by kind."""
         points = [_by_kind(world, right) for right in self.right]
         return {name: [point[name] for point in points] for name in KINDS}
 
@@ -261,7 +261,7 @@ class Meter:
 
 
 class MeteredPolicy(TabularPolicy):
-    """Knows what was spent, and which templates solved what outside training."""
+    """Count what was spent, and which templates solved what outside training."""
 
     def __init__(self, world: World, seed: int, success_weight: float, budget: int) -> None:
         super().__init__(world, seed, success_weight=success_weight)
@@ -292,7 +292,7 @@ class MeteredPolicy(TabularPolicy):
         return rollouts
 
     def right_with(self, found: Found) -> NDArray[np.bool_]:
-        """Whether each word is answered right under the template that is likeliest to help with it."""
+        """Tell whether each word is answered right under the template likeliest to help with it."""
         words = range(len(self._world.kinds))
         best = [(found.best([word], 1) or [""])[0] for word in words]
         right = {text: self.right(text) for text in set(best)}
@@ -300,7 +300,7 @@ class MeteredPolicy(TabularPolicy):
 
 
 class _Run:
-    """One run, on its way."""
+    """A run in progress."""
 
     def __init__(self, world: str, arm: Arm, seed: int, draw: int) -> None:
         self.arm, self._name, self._seed = arm, world, seed
@@ -332,7 +332,7 @@ class _Run:
         return _by_kind(self.world, self.policy.right_with(self._found))["hard"]
 
     def _search(self, until: int) -> None:
-        """An epoch that only measures, and a search with all the rest; again if the search ends early."""
+        """Measure for an epoch, then search with the rest; repeat if the search ends early."""
         rate, self.policy.rate = self.policy.rate, 0.0
         measuring = self._knobs.questions * self._knobs.group
         while (left := until - self.policy.spent) > measuring:
@@ -345,7 +345,7 @@ class _Run:
         self.policy.rate = rate
 
     def _train(self, engine: Coevolution, until: int) -> None:
-        """Whole steps, until so much of the budget is spent, and what the method does at the end."""
+        """Train in whole steps until this much of the budget is spent; then end the run."""
         self._begin(engine)
         while self._epoch(engine, until):
             engine.epoch_end(self.policy)
@@ -356,7 +356,7 @@ class _Run:
         engine.begin(self.policy)
 
     def _epoch(self, engine: Coevolution, until: int) -> bool:
-        """Every question once; whether that was not too much."""
+        """Train each question once; tell whether the budget allowed it."""
         policy, knobs = self.policy, self._knobs
         ids = policy.question_ids()
         shuffled = [ids[number] for number in self._order.permutation(len(ids))]

@@ -1,4 +1,4 @@
-"""Hints for the world of facts whose policy is a table, and what a search found there."""
+"""Provide hints for the world of facts with a tabular policy, and what a search found there."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _WORD: Final = re.compile(r"w(\d+)")
 
 
 def true_hints(question: Question, round: int, count: int) -> list[str]:
-    """What all words of the question mean, from its answer."""
+    """Return the meanings of all words of the question, from its answer."""
     meanings = map(int, str(question.ground_truth).split("-"))
     return [_explained(words_in(question), meanings)] * count
 
 
 def random_hints(seed: int, meanings: int) -> Writer:
-    """Some meanings of all words of the question, drawn anew for every rollout."""
+    """Return random meanings of all words of the question, drawn anew for every rollout."""
 
     def write(question: Question, round: int, count: int) -> list[str]:
         rng = random.Random(f"{seed}|{question.id}|{round}")
@@ -46,7 +46,7 @@ def _explained(words: Sequence[int], meanings: Any) -> str:
 
 
 class Tally:
-    """How often every template solved questions with every word, in all rollouts under it."""
+    """Count how often every template solved questions with every word, in all rollouts under it."""
 
     def __init__(self, words: int) -> None:
         empty = lambda: np.zeros((2, words))  # noqa: E731
@@ -61,14 +61,14 @@ class Tally:
                 counts[1, word] += rollout.reward
 
     def chances(self, texts: Sequence[str]) -> NDArray[Any]:
-        """Logarithms of estimated success, a row per template and a column per word; never tried: ½."""
+        """Return log estimated successes, a row per template and a column per word; never tried: ½."""
         counts = np.array([self._counts[text] for text in texts])
         chances: NDArray[Any] = np.log((counts[:, 1] + 1) / (counts[:, 0] + 2))
         return chances
 
 
 class Found:
-    """The templates that a search found, and which of them is likely to solve a question."""
+    """Hold the templates that a search found, and estimate which one solves a question."""
 
     def __init__(self, tally: Tally) -> None:
         self._tally = tally
@@ -84,12 +84,12 @@ class Found:
             self.texts = list(dict.fromkeys([*self.texts, *texts]))
 
     def close(self) -> None:
-        """The search is over."""
+        """End the search."""
         if self.texts:
             self._chances = self._tally.chances(self.texts)
 
     def best(self, words: Sequence[int], count: int) -> list[str]:
-        """The templates of the most success on training questions with these words, best first."""
+        """Return the templates with most success on training questions with these words, best first."""
         if not self.texts:
             return []
         ranked = np.argsort(-self._chances[:, sorted(set(words))].sum(axis=1), kind="stable")

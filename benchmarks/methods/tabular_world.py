@@ -1,9 +1,9 @@
-"""A world of facts whose policy is a table: the real engine searches in it, and a run takes seconds.
+"""Define a world of facts with a tabular policy: the real engine searches in it, and a run takes seconds.
 
 A question names one or more words, and is answered by what every word means. The policy has a belief
-about each word, which it may not hold for a hard word, and obeys an explanation in its prompt (`dax means
-3`) with some probability. Policy gradient changes the table. The reflection model is a rule that reads
-the real reflection prompts, and explains some of the failures that it is shown; it errs now and then.
+about each word, which may be wrong for a hard word, and obeys an explanation in its prompt (`dax means 3`)
+with some probability. Policy gradient changes the table. The reflection model is a rule that reads the real
+reflection prompts, and explains some of the failures that it is shown; it errs now and then.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _TEST_QUESTIONS: Final = 1_500
 
 @dataclass(frozen=True)
 class Knobs:
-    """What makes a world easy or hard to search in.
+    """Set how easy or hard it is to search in a world.
 
     `easy`, `medium`, `hard` count words; `chances` are those of believing a word's meaning at first,
     `shares` those of a kind of word in a question. `clauses` fit into a template; the teacher explains
@@ -115,7 +115,7 @@ WAVES: Final[Mapping[str, Any]] = {
 
 
 class World:
-    """What words mean and what is believed of them at first, for one draw."""
+    """The words' meanings and the initial beliefs about them, for one draw."""
 
     def __init__(self, knobs: Knobs, draw: int) -> None:
         rng = np.random.default_rng(draw)
@@ -145,7 +145,7 @@ class TabularPolicy:
     def __init__(
         self, world: World, seed: int, rate: float = 0.15, success_weight: float = 0.0
     ) -> None:
-        """`success_weight` is added to the advantage of a distilled rollout that succeeded."""
+        """Add `success_weight` to the advantage of a distilled rollout that succeeded."""
         self._world, self._success_weight = world, success_weight
         self.rate = rate
         """The step size; 0 freezes the policy."""
@@ -180,12 +180,12 @@ class TabularPolicy:
         return self.sample(requests)
 
     def sample(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
-        """As `rollout`, but nothing waits for it."""
+        """Sample like `rollout`, without counting a barrier."""
         self.rollouts += len(requests)
         return [self._answered(one.assignment, one.sampling.temperature) for one in requests]
 
     def train(self, plan: Sequence[Assignment]) -> list[Rollout]:
-        """One batch, and one update of the weights."""
+        """Train one batch, with one update of the weights."""
         rollouts, size = self.answer(plan), self._world.knobs.group
         if self.rate:
             self.learn([rollouts[at : at + size] for at in range(0, len(rollouts), size)])
@@ -196,7 +196,7 @@ class TabularPolicy:
         return [self._answered(assignment, None) for assignment in plan]
 
     def learn(self, groups: Sequence[Sequence[Rollout]]) -> None:
-        """One update of the weights: group-relative advantages, on the train prompt."""
+        """Update the weights once, with group-relative advantages on the train prompt."""
         logits, trust = np.zeros_like(self._logits), np.zeros(1)
         for group in groups:
             for rollout, advantage in zip(group, _advantages(group), strict=True):
@@ -212,35 +212,35 @@ class TabularPolicy:
         self._settle()
 
     def accuracies(self, instruction: str = "") -> tuple[float, float, float]:
-        """On new questions, greedy, without a hint or under an instruction: easy, medium, hard."""
+        """Return greedy accuracies on new questions, under an instruction if any: easy, medium, hard."""
         right = self.right(instruction)[self._test].all(axis=1)
         easy, medium, hard = (float(right[self._kinds == kind].mean()) for kind in range(3))
         return easy, medium, hard
 
     def accuracy(self, instruction: str) -> float:
-        """On new questions of all kinds, greedy, under an instruction."""
+        """Return the greedy accuracy on new questions of all kinds, under an instruction."""
         return float(self.right(instruction)[self._test].all(axis=1).mean())
 
     def right(self, instruction: str) -> NDArray[np.bool_]:
-        """Whether each word is answered right, greedy, under an instruction."""
+        """Tell whether each word is answered right, greedy, under an instruction."""
         right: NDArray[np.bool_] = self._told(instruction).argmax(axis=1) == self._world.meanings
         return right
 
     def worth(self, instruction: str) -> float:
-        """The mean reward of the training questions under an instruction, exactly."""
+        """Return the exact mean reward of the training questions under an instruction."""
         chances = self._told(instruction)[np.arange(len(self._beliefs)), self._world.meanings]
         return float(chances[np.array(self._questions)].prod(axis=1).mean())
 
     # Inside
 
     def _settle(self) -> None:
-        """What follows from the weights, once for every update of them."""
+        """Compute what follows from the weights, once per update."""
         self._beliefs = softmax(self._logits)
         self._cumulated = np.cumsum(self._beliefs, axis=1).tolist()
         self._obeys = 1 / (1 + math.exp(-self._trust[0]))
 
     def _told(self, instruction: str) -> NDArray[Any]:
-        """What is said of every word under an instruction: chances."""
+        """Return the chances of every word's meanings under an instruction."""
         told = self._beliefs.copy()
         for word, meaning in clauses(instruction).items():
             told[word] *= 1 - self._obeys
@@ -290,7 +290,7 @@ class TabularPolicy:
             logits[word] += advantage * direction
 
     def _step(self, name: str, values: NDArray[Any], gradient: NDArray[Any], rate: float) -> None:
-        """Adam."""
+        """Step with Adam."""
         first, second, count = self._moments.get(name, (0 * values, 0 * values, 0))
         first, second = 0.9 * first + 0.1 * gradient, 0.95 * second + 0.05 * gradient**2
         self._moments[name] = (first, second, count + 1)
@@ -299,13 +299,12 @@ class TabularPolicy:
 
 
 class Teacher:
-    """The reflection model: it adds explanations to the current template, and forgets old ones.
+    """Reflect by adding explanations to the current template and forgetting old ones.
 
-    Asked for instructions it does so as often as it is asked for one, with other failures each time;
-    `rules` of them fit into one, as many as into a template if None. One that leaks writes a question
-    that it was shown beside them, with its answer. Without failures to read it does
-    what the demo's does: a paraphrase has the same rules in another order, a history's best ones are
-    recombined, and three times in ten a rule is made up.
+    Asked for several instructions it writes that many, with other failures each time; `rules` of them fit
+    into one, as many as into a template if None. A leaking one writes a shown question beside them, with
+    its answer. Without failures to read it does what the demo's does: a paraphrase has the same rules in
+    another order, a history's best ones are recombined, and three times in ten a rule is invented.
     """
 
     def __init__(
@@ -372,7 +371,7 @@ class Teacher:
         return " ".join([*texts, "note"])
 
     def _varied(self, rules: dict[int, int], rng: random.Random) -> str:
-        """The rules in any order, with some filler words and now and then a rule that is made up."""
+        """Return the rules in any order, with some filler words and now and then an invented rule."""
         knobs = self._knobs
         if rng.random() < _INVENTS:
             word = rng.randrange(knobs.easy + knobs.medium + knobs.hard)
@@ -400,7 +399,7 @@ class Teacher:
 
 
 def _recombined(scored: Sequence[tuple[int, Hints]], rng: random.Random) -> dict[int, int]:
-    """The best instruction with some rules of two others that did well."""
+    """Return the best instruction with some rules of two others that did well."""
     ranked = [rules for _, rules in sorted(scored, key=lambda entry: -entry[0])[:6]]
     rules = dict(ranked[0]) if ranked else {}
     for other in rng.sample(ranked, min(2, len(ranked))):
@@ -415,7 +414,7 @@ def _numbered(texts: Iterable[str]) -> str:
 
 
 def clauses(text: str) -> dict[int, int]:
-    """What a template explains: word to meaning."""
+    """Return what a template explains: word to meaning."""
     return dict(_read(text))
 
 
@@ -425,7 +424,7 @@ def _read(text: str) -> tuple[tuple[int, int], ...]:
 
 
 def hints_of(*texts: Candidate | None) -> dict[int, int]:
-    """What an instruction and a template explain together; the template has the last word."""
+    """Return what an instruction and a template explain together; the template wins."""
     return {word: told for text in texts if text for word, told in _read(text.text)}
 
 

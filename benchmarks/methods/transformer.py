@@ -1,4 +1,4 @@
-"""Tier 2: a transformer in the demo's world, under TRL's own trainers."""
+"""Run tier 2: a transformer in the demo's world, under TRL's own trainers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def labels() -> dict[str, str]:
 
 
 def frozen() -> dict[str, Any]:
-    """What decides the meaning of each arm's runs, by its name: JSON values."""
+    """Return the values that determine each arm's runs, by its name, as JSON values."""
     common = {
         "budget": BUDGET,
         "learning_rate": LEARNING_RATE,
@@ -76,7 +76,7 @@ def _preset(arm: Arm) -> dict[str, Any]:
 
 
 def contents(world: World, shares: Shares = SHARES) -> str:
-    """A hash of what words mean, of what is believed of them, and of the questions."""
+    """Return a hash of the words' meanings, the beliefs about them, and the questions."""
     return digest(
         [
             list(world.meaning.items()),
@@ -89,12 +89,12 @@ def contents(world: World, shares: Shares = SHARES) -> str:
 
 
 def fingerprint(folder: Path) -> str:
-    """A hash of a policy's weights."""
+    """Return a hash of a policy's weights."""
     return hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()[:12]
 
 
 def plan(arms: Sequence[str], seeds: int | None, draws: int | None) -> list[Key]:
-    """The runs of the published table, the headline's first; or so many seeds and draws of each arm."""
+    """Return the published table's runs, the headline's first; or this many seeds and draws per arm."""
     keys: list[Key] = []
     for name in sorted(arms, key=lambda name: name not in HEADLINE):
         whole = name in HEADLINE
@@ -104,7 +104,7 @@ def plan(arms: Sequence[str], seeds: int | None, draws: int | None) -> list[Key]
 
 
 def check(keys: Sequence[Key]) -> None:
-    """Raises ResultsError for an arm whose package is missing, and for a base policy that is not fit."""
+    """Raise ResultsError for an arm whose package is missing, and for an unfit base policy."""
     for name in dict.fromkeys(arm for _, arm, _, _ in keys):
         plugin = ARMS[name].plugin
         if plugin and importlib.util.find_spec(f"prompt_coevo_{plugin}") is None:
@@ -122,7 +122,7 @@ def check(keys: Sequence[Key]) -> None:
 
 
 def base_of(draw: int) -> Path:
-    """The folder of the draw's base policy. Raises ResultsError without one."""
+    """Return the folder of the draw's base policy. Raises ResultsError without one."""
     if not draw:
         return base_path(World())
     folder = BASES / f"draw{draw}"
@@ -135,7 +135,7 @@ def base_of(draw: int) -> Path:
 
 
 def run(world: str, arm: str, seed: int, draw: int, shares: Shares = SHARES) -> dict[str, Any]:
-    """One run, as JSON values."""
+    """Run once and return JSON values."""
     import torch
     from courses import COURSES, job_of
 
@@ -171,6 +171,6 @@ def run(world: str, arm: str, seed: int, draw: int, shares: Shares = SHARES) -> 
 
 
 def _summed(score: WordScore, result: ArmResult) -> tuple[str, float, float]:
-    """A word's kind, the share that is right at the end, and its mean over the budget."""
+    """Return a word's kind, its right share at the end, and its mean over the budget."""
     shares = [right / score.asked for right in score.right]
     return score.kind, round(shares[-1], 4), round(area(result.spent, shares, result.budget), 4)

@@ -1,23 +1,23 @@
-"""Kills runs of a real trainer, again and again, and checks what they leave.
+"""Kill runs of a real trainer repeatedly, and check the files they leave.
 
     python benchmarks/soak [--host trl] [--ranks 2] [--kills 200] [--max-calls 12] [--steps 24]
         [--methods stream,waves,inspo,both] [--lose-checkpoints] [--out DIR]
         [--json benchmarks/results/soak.json]
 
-The trainer is TRL's GRPOTrainer on so many ranks, or `verl` or `openrlhf` on the tests' stand-ins; it
-trains the demo's small policy. The reflection model is a server of its own, reached through litellm, that
+The trainer is TRL's GRPOTrainer on this many ranks, or `verl` or `openrlhf` on the tests' stand-ins; it
+trains the demo's small policy. The reflection model is a separate server, reached through litellm, that
 answers equal prompts alike in every other run, and never alike in the others. A run is killed (SIGKILL)
-several times: at any moment, or while a call is under way, or while a checkpoint is being written; each
-time it is started again from its last whole checkpoint. Before some kills it stands still for a while
-(SIGSTOP). With `--lose-checkpoints` the last checkpoint is sometimes lost in a kill. With several ranks,
-or under Ray, half of the kills hit one rank, or the driver, alone, and the rest a moment later.
+several times: at any moment, or during a call, or while a checkpoint is being written; each time it is
+restarted from its last whole checkpoint. Before some kills it is stopped for a while (SIGSTOP). With
+`--lose-checkpoints` the last checkpoint is sometimes lost in a kill. With several ranks, or under Ray,
+half of the kills hit one rank, or the driver, alone, and the rest a moment later.
 
-What must be true stands in `checker.py`. It is read from the run's ledger and journal, from what the
-teacher was asked, and from what `tests/helpers/soak_recorder.py` notes around the engine, under Ray in the
-process that has it: every plan of a round, and every reply that comes out of the ledger. Under every
-trainer, plans and events of a repeated round are compared with those before the kill, and, unless the
-teacher is moody or the budget binds, with those of a run that nobody disturbed. Under Ray the stand-ins
-give each request random numbers of its own, so that a repeated round is sampled as it was.
+`checker.py` has the invariants. It reads the run's ledger and journal, the teacher's log, and the notes of
+`tests/helpers/soak_recorder.py` around the engine (under Ray in the engine's process): every plan of a
+round, and every reply that comes out of the ledger. Under every trainer, plans and events of a repeated
+round are compared with those before the kill, and, unless the teacher is moody or the budget binds, with
+those of an undisturbed run. Under Ray the stand-ins give each request its own random numbers, so that a
+repeated round is sampled as before.
 
 Needs the trainer's environment. The file gets one entry for each host, number of ranks and budget.
 """

@@ -1,6 +1,6 @@
-"""What must be true of the files of a run that was killed again and again.
+"""Check the invariants of a repeatedly killed run's files.
 
-Every check yields a sentence for what it finds broken.
+Every check yields a sentence for each violation.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ AT_ONCE: Final = 8
 def check(
     folder: Path, max_calls: int, undisturbed: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """What was found; `broken` holds a sentence for every promise that was not kept.
+    """Return the findings; `broken` has a sentence for every violated promise.
 
     `undisturbed` is what `summary` gives of the same run without a kill, if the teacher answers equal
-    prompts alike and the budget does not bind: calls that were lost count in a budget.
+    prompts alike and the budget does not bind: lost calls count in a budget.
     """
     found = Evidence(folder)
     broken = [
@@ -52,7 +52,7 @@ def check(
 
 
 def summary(folder: Path) -> dict[str, Any]:
-    """What a run without a kill decided and asked. Raises AssertionError if it is no whole run."""
+    """Return an undisturbed run's decisions and requests. Raises AssertionError if it is incomplete."""
     found = Evidence(folder)
     broken = check(folder, len(found.account.asked))["broken"]
     assert not broken, broken
@@ -68,7 +68,7 @@ def _deaths(found: Evidence) -> list[Event]:
 
 
 def _decisions(found: Evidence) -> Iterator[str]:
-    """A round that is planned again is planned as before, and what was decided is decided again."""
+    """Check that a repeated round is planned and decided as before."""
     plans: dict[int, Any] = {}
     for line in found.plans:
         if plans.setdefault(line["round"], line["plan"]) != line["plan"]:
@@ -83,7 +83,7 @@ def _decisions(found: Evidence) -> Iterator[str]:
 
 
 def _budget(found: Evidence, max_calls: int) -> Iterator[str]:
-    """After every kill, and at the end: the teacher's count, the ledger's, the budget."""
+    """Check after every kill and at the end that the teacher's and the ledger's counts keep the budget."""
     at_the_end = {"seen": len(asked(found.folder)), "asked": len(found.account.asked)}
     for number, count in enumerate((*found.kills, at_the_end), 1):
         where = f"kill {number}" if number <= len(found.kills) else "the end"
@@ -96,7 +96,7 @@ def _budget(found: Evidence, max_calls: int) -> Iterator[str]:
 
 
 def _counted(found: Evidence) -> Iterator[str]:
-    """What the run says that it has spent: every call, the lost ones with the most that they can cost."""
+    """Check the run's reported spending: every call, with lost ones at the most they can cost."""
     ends = [one for one in found.events if one["event"] == "training_ended"]
     last = max((attempt.start["attempt"] for attempt in found.attempts), default=0)
     # One that was killed behind its end, and before its process was over, ends again.
@@ -122,7 +122,7 @@ def _counted(found: Evidence) -> Iterator[str]:
 
 
 def _paid_twice(found: Evidence) -> Iterator[str]:
-    """A reply that a start can use is used before its request is asked for again, once, and at all.
+    """Check that a usable reply is used once, before its request is paid for again.
 
     Two places of one run may ask equal prompts, so a second call is right when as many replies have been
     used as there were.
@@ -149,7 +149,7 @@ def _paid_twice(found: Evidence) -> Iterator[str]:
 
 
 def _available(account: Account, attempt: Attempt) -> dict[int, str]:
-    """The calls whose replies the attempt found, and their requests."""
+    """Return the calls whose replies the attempt found, and their requests."""
     since, under_way = attempt.available
     return {
         one["call"]: one["request"]
@@ -160,8 +160,9 @@ def _available(account: Account, attempt: Attempt) -> dict[int, str]:
 
 
 def _perhaps_known(account: Account, attempt: Attempt) -> set[int]:
-    """Calls that were under way when the state began to be written, and answered before it was there: the
-    methods, which are asked a moment later, may have used these."""
+    """Return the calls in flight when writing the state began, and answered before it was complete: the
+    methods, which come a moment later, may have used these.
+    """
     since, under_way = attempt.available
     return {
         one["call"] for one in account.answers if one["line"] <= since and one["call"] in under_way
@@ -169,13 +170,13 @@ def _perhaps_known(account: Account, attempt: Attempt) -> set[int]:
 
 
 def _fresh(account: Account, attempt: Attempt) -> dict[str, int]:
-    """The requests that the attempt paid for, and the last call for each."""
+    """Return the requests that the attempt paid for, and the last call for each."""
     first, last = attempt.start["line"], attempt.end
     return {one["request"]: one["call"] for one in account.asked if first < one["line"] <= last}
 
 
 def _used_before(attempt: Attempt, later: list[Attempt]) -> set[int]:
-    """What it used before the state was saved that the next attempt has, or at all."""
+    """Return the calls that it used before the state that the next attempt has was saved, or at all."""
     used: set[int] = set()
     for line in attempt.after_start:
         if line["event"] == "reused":
@@ -190,7 +191,7 @@ def _known_later(found: Evidence, later: list[Attempt]) -> set[int]:
 
 
 def _ledger(found: Evidence) -> Iterator[str]:
-    """Its lines and calls follow each other; a kill damages one line at most."""
+    """Check that the ledger's lines and calls are consecutive; a kill damages one line at most."""
     account = found.account
     numbers = [one["line"] for one in account.records]
     if numbers != list(range(1, len(numbers) + 1)):
@@ -212,13 +213,13 @@ def _ledger(found: Evidence) -> Iterator[str]:
 
 
 def _late(found: Evidence) -> list[Event]:
-    """The calls of the last attempt without an outcome: a few may be under way when a run ends."""
+    """Return the last attempt's calls without an outcome: a few may be in flight when a run ends."""
     last = found.attempts[-1].start["line"] if found.attempts else 0
     return [one for one in found.account.lost if one["line"] > last]
 
 
 def _nothing_rewritten(found: Evidence) -> Iterator[str]:
-    """What was in the files at a kill is there at the end."""
+    """Check that what was in the files at a kill is there at the end."""
     for number, kill in enumerate(found.kills, 1):
         for name, (size, was) in kill["kept"].items():
             if begun_of(coevo(found.folder) / name, size) != was:
@@ -226,7 +227,7 @@ def _nothing_rewritten(found: Evidence) -> Iterator[str]:
 
 
 def _journal(found: Evidence) -> Iterator[str]:
-    """No event is lost."""
+    """Check that no event is lost."""
     events, kills = found.events, len(_deaths(found))
     if found.damaged_events > kills:
         yield f"{found.damaged_events} lines of the journal are damaged after {kills} kills"
@@ -261,7 +262,7 @@ _BEFORE_THE_START: Final = frozenset(
 
 
 def _replies_told(found: Evidence) -> Iterator[str]:
-    """Of all replies in the ledger the journal knows, but for the last ones before a kill."""
+    """Check that the journal has all replies in the ledger, except the last ones before a kill."""
     told = {one["call"] for one in found.events if one["event"] == "reply"}
     ends = [*found.account.answers, *found.account.gave_up]
     for attempt in found.attempts:

@@ -1,4 +1,4 @@
-"""The files that a run leaves which was killed again and again, read as a stranger would."""
+"""Read the files of a repeatedly killed run as an outsider would."""
 
 from __future__ import annotations
 
@@ -22,23 +22,25 @@ _LAST: Final = 1 << 62
 
 
 def lines(path: Path) -> Iterator[Event]:
-    """The lines that can be read."""
+    """Yield the readable lines."""
     yield from (line for line in Lines(path).read() if line is not None)
 
 
 def asked(folder: Path) -> list[Event]:
-    """The calls that the teacher saw."""
+    """Return the calls that the teacher saw."""
     return [line for line in lines(folder / TEACHER) if "asked" in line]
 
 
 def coevo(folder: Path) -> Path:
-    """Where the engine writes: TRL's output folder, or the folder of checkpoints of the trainers on Ray."""
+    """Return the engine's folder: in TRL's output folder, or in the checkpoint folder of the trainers on
+    Ray.
+    """
     nested = folder / "checkpoints"
     return (nested if nested.exists() else folder) / "coevo"
 
 
 def begun_of(path: Path, size: int) -> int:
-    """A sum over the first bytes of a file."""
+    """Return a checksum of a file's first bytes."""
     with path.open("rb") as file:
         return zlib.crc32(file.read(size))
 
@@ -58,7 +60,7 @@ def note_kill(folder: Path, moment: str, how: str) -> None:
 
 
 class Account:
-    """The ledger of a run."""
+    """Read the ledger of a run."""
 
     def __init__(self, path: Path) -> None:
         records = list(Lines(path).read())
@@ -75,18 +77,18 @@ class Account:
 
     @property
     def lost(self) -> list[Event]:
-        """The calls without an outcome."""
+        """Return the calls without an outcome."""
         ended = {one["call"] for one in (*self.answers, *self.gave_up)}
         return [one for one in self.asked if one["call"] not in ended]
 
     def answered(self) -> Counter[str]:
-        """How often each request was answered."""
+        """Count how often each request was answered."""
         return Counter(str(one["request"]) for one in self.answers)
 
 
 @dataclass
 class Attempt:
-    """What one start of the run did."""
+    """The record of one start of the run."""
 
     start: Event
     end: int
@@ -96,12 +98,12 @@ class Attempt:
 
     @property
     def available(self) -> tuple[int, set[int]]:
-        """Calls up to this line are older than it; of these it may reuse all after `since`, and some."""
+        """Return the bounds of reusable calls: the line after which all are, and older ones in flight."""
         return self.start["since"], set(self.start["under_way"])
 
 
 class Evidence:
-    """Everything that is in a run's folder."""
+    """Hold everything in a run's folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -136,7 +138,7 @@ class Evidence:
 
     @cached_property
     def timeline(self) -> tuple[list[Event], list[list[Event]]]:
-        """The events of the run as it counts in the end, and for each kill those that had to come again."""
+        """Return the events that count in the end, and for each kill those that had to be repeated."""
         counts: list[Event] = []
         repeated: list[list[Event]] = []
         for place, attempt in enumerate(self.attempts):
@@ -151,7 +153,7 @@ class Evidence:
 
 
 def _until(events: list[Event], checksum: str | None) -> int:
-    """How many of the events a checkpoint knows."""
+    """Return how many of the events a checkpoint knows."""
     for place in reversed(range(len(events))):
         if events[place]["event"] == "state_saved" and events[place]["checksum"] == checksum:
             return place + 1
@@ -159,7 +161,7 @@ def _until(events: list[Event], checksum: str | None) -> int:
 
 
 def decided(events: list[Event]) -> Counter[str]:
-    """What was decided, without when and in which attempt it was written."""
+    """Count the decisions, ignoring time and attempt."""
     return Counter(
         repr(sorted((name, _plain(value)) for name, value in event.items() if name not in _CHANGES))
         for event in events

@@ -1,4 +1,4 @@
-"""What a run is to do."""
+"""Define a run's job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a run is disturbed: told by its files, not by a clock, which says nothing on a busy machine."""
+"""Choose when a run is disturbed, by its files instead of a clock, which is useless on a busy machine."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ NAMES: Final = ("any", "search", "save")
 
 
 def planned(folder: Path) -> int:
-    """How many rounds have been planned, in all attempts."""
+    """Return how many rounds have been planned, in all attempts."""
     return sum(line["event"] == "plan" for line in lines(folder / RECORD))
 
 
 def some_rounds_on(folder: Path, rng: random.Random, most: int) -> Reached:
-    """Up to `most` rounds have been planned since."""
+    """Return a check that holds once up to `most` more rounds have been planned."""
     until = planned(folder) + rng.randint(1, most)
     return lambda: planned(folder) >= until
 
 
 def search_under_way(folder: Path, rng: random.Random) -> Reached:
-    """A few calls have begun since, and the last one is not answered yet."""
+    """Return a check that holds once a few more calls have begun and the last is unanswered."""
     calls = folder / TEACHER
     until = sum("asked" in line for line in lines(calls)) + rng.randint(1, 3)
 
@@ -39,7 +39,7 @@ def search_under_way(folder: Path, rng: random.Random) -> Reached:
 
 
 def save_under_way(unfinished: Callable[[], Iterable[Path]]) -> Reached:
-    """Something was written into a checkpoint that is not whole; an earlier kill may have left one."""
+    """Return a check that holds once an incomplete checkpoint is new or was written to."""
     before = set(_state_of(unfinished()))
     return lambda: not before.issuperset(_state_of(unfinished()))
 

@@ -1,4 +1,4 @@
-"""OpenRLHF: `python -m prompt_coevo.adapters.openrlhf` with its own resume (`--ckpt.load_enable`)."""
+"""Run OpenRLHF: `python -m prompt_coevo.adapters.openrlhf` with its own resume (`--ckpt.load_enable`)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ METHODS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 class Run(OpenRLHFRun):
-    """With this checkout's package."""
+    """A run with this checkout's package."""
 
     def _import_path(self, packages: Mapping[str, Path]) -> Path:
         return super()._import_path(with_package(packages))
@@ -69,14 +69,14 @@ class Attempt(RayAttempt):
 
 
 def _whole(folder: Path) -> int:
-    """The step of the last whole checkpoint, or 0."""
+    """Return the step of the last whole checkpoint, or 0."""
     latest = folder / "checkpoints" / "_actor" / "latest"
     text = latest.read_text().strip() if latest.exists() else ""
     return int(text.removeprefix("global_step") or 0)
 
 
 def unfinished(folder: Path) -> Iterable[Path]:
-    """Checkpoints after the last whole one."""
+    """Return the checkpoints after the last whole one."""
     whole = _whole(folder)
     return (
         path

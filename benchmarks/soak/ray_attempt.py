@@ -1,7 +1,7 @@
-"""One start of a trainer on Ray, as the tests start it, with the package of this checkout in its processes.
+"""Start a trainer on Ray as the tests do, with this checkout's package in its processes.
 
-The engine writes into `checkpoints/coevo`. What its processes decide is written down by
-`tests/helpers/soak_recorder.py`.
+The engine writes into `checkpoints/coevo`. `tests/helpers/soak_recorder.py` records the decisions of its
+processes.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def with_package(packages: Mapping[str, Path]) -> dict[str, Path]:
-    """What the processes of the run import: the package as this process has it, too."""
+    """Add the package that this process imports to the run's imports."""
     return {**packages, **PACKAGE}
 
 
 class RayAttempt:
-    """What `trl_host.Attempt` is under TRL; the part that can be killed alone is the driver."""
+    """The counterpart of `trl_host.Attempt`; the part that can be killed alone is the driver."""
 
     def __init__(self, run: RayRun) -> None:
         self._run = run
 
     def ended(self) -> bool:
-        """Whether the driver has. Raises RuntimeError if it failed by itself."""
+        """Tell whether the driver has ended. Raises RuntimeError if it failed by itself."""
         status = self._run.driver.poll()
         if status is None:
             return False
@@ -50,17 +50,17 @@ class RayAttempt:
         return True
 
     def kill(self) -> None:
-        """All processes."""
+        """Kill all processes."""
         self._run.kill()
 
     def kill_one(self, rng: random.Random) -> None:
-        """The driver; what Ray's other processes do then is theirs, for a while."""
+        """Kill the driver; Ray's other processes continue for a while."""
         self._run.driver.kill()
         time.sleep(rng.uniform(0, 2.0))
         self._run.kill()
 
     def pause(self, seconds: float) -> None:
-        """All processes of the run that can be found."""
+        """Stop all processes of the run that can be found."""
         pids = self._run.left_over()
         _signal(pids, signal.SIGSTOP)
         time.sleep(seconds)

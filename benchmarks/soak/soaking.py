@@ -1,4 +1,4 @@
-"""Runs that are killed again and again, each until it ends by itself, and what was found."""
+"""Kill runs repeatedly, each until it ends by itself, and collect the findings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LONGEST_PAUSE_S: Final = 3.0
 
 @dataclass(frozen=True)
 class Soak:
-    """What all runs have in common. `host` is a module such as `trl_host`."""
+    """Hold what all runs have in common. `host` is a module such as `trl_host`."""
 
     host: Any
     parts: bool = False
@@ -36,7 +36,7 @@ class Soak:
 
 @contextmanager
 def teacher(log: Path, *, moody: bool) -> Iterator[str]:
-    """The address of a reflection model."""
+    """Run a reflection model and yield its address."""
     script = Path(__file__).with_name("teacher.py")
     command = [sys.executable, "-P", str(script), str(log), *(["--moody"] if moody else [])]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -60,7 +60,7 @@ def reached(attempt: Any, moment: Callable[[], bool]) -> bool:
 def disturb(
     soak: Soak, attempt: Any, name: str, folder: Path, rng: random.Random, steps: int
 ) -> bool:
-    """Perhaps stop it for a while, then kill it at such a moment; False if it ended before."""
+    """Perhaps stop it for a while, then kill it at such a moment; return False if it ended before."""
 
     def moment(name: str) -> Callable[[], bool]:
         if name == "any":
@@ -94,7 +94,7 @@ def disturb(
 def one_run(
     soak: Soak, folder: Path, job: Job, kills: int, seed: int, *, moody: bool
 ) -> Counter[str]:
-    """Kill a run so often, then let it end. How often at which moment."""
+    """Kill a run this often, then let it end. Return the count of each moment."""
     folder.mkdir(parents=True)
     rng, done = random.Random(seed), Counter[str]()
     with teacher(folder / "teacher.jsonl", moody=moody) as address:
@@ -112,7 +112,7 @@ def one_run(
 def soaked(
     soak: Soak, jobs: list[Job], kills: int, out: Path
 ) -> Iterator[tuple[dict[str, Any], str]]:
-    """Run after run, until there were so many kills; what was found so far, and a line about the last."""
+    """Run until this many kills; yield the findings so far, and a line about the last run."""
     undisturbed = {}
     for job in jobs:
         if job.max_calls < UNBOUND or not soak.host.REPEATS:
@@ -137,7 +137,7 @@ def soaked(
 
 
 def total(results: list[dict[str, Any]]) -> dict[str, Any]:
-    """The sums over runs, and the runs."""
+    """Return the sums over runs, and the runs."""
     return {
         "killed_with_a_moody_teacher": sum(one["kills"] for one in results if one["moody"]),
         "runs": len(results),

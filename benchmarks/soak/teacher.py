@@ -1,9 +1,9 @@
-"""The reflection model of a soak: a server of its own process that writes down what it was asked, and when.
+"""Serve a soak's reflection model: a separate process that records its requests and their times.
 
     python benchmarks/soak/teacher.py LOG [--moody]
 
-prints its address. With `--moody` equal prompts get other answers each time, so that a reply which was
-lost and asked for again decides otherwise.
+prints its address. With `--moody` equal prompts get other answers each time, so that a lost and repeated
+call gives other decisions.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WANTED = re.compile(r"[Ww]rite (\d+) ")
 
 
 class Teacher:
-    """Right about two words of three that it sees, in a time that varies."""
+    """Answer right about two of three words, in varying time."""
 
     def __init__(self, log: Path, *, moody: bool) -> None:
         self._log = log.open("a", encoding="utf-8", buffering=1)
@@ -93,7 +93,7 @@ def main() -> None:
         daemon_threads = True
 
         def handle_error(self, *_: Any) -> None:
-            """A client that was killed is what this is about."""
+            """Ignore clients that were killed, which is intended."""
 
     server = Quiet(("127.0.0.1", 0), Handler)
     print(f"http://127.0.0.1:{server.server_port}/v1", flush=True)

@@ -1,4 +1,4 @@
-"""TRL's GRPOTrainer, on one or more ranks, each a fork of this process, which has the heavy libraries."""
+"""Run TRL's GRPOTrainer on one or more ranks, each a fork of this process with the heavy libraries."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Attempt:
         self._pids = [_fork(folder, address, job, rank, port) for rank in range(job.ranks)]
 
     def ended(self) -> bool:
-        """Whether all ranks have. Raises RuntimeError if one failed by itself."""
+        """Tell whether all ranks have ended. Raises RuntimeError if one failed by itself."""
         for pid in list(self._pids):
             done, status = os.waitpid(pid, os.WNOHANG)
             if done:
@@ -50,13 +50,13 @@ class Attempt:
         return not self._pids
 
     def kill(self) -> None:
-        """All ranks at once."""
+        """Kill all ranks at once."""
         for pid in self._pids:
             os.kill(pid, signal.SIGKILL)
         self._reap()
 
     def kill_one(self, rng: random.Random) -> None:
-        """One rank; what the others do then is theirs, until a launcher ends them."""
+        """Kill one rank; the others continue until a launcher ends them."""
         pid = rng.choice(self._pids)
         os.kill(pid, signal.SIGKILL)
         time.sleep(rng.uniform(0, 1.0))
@@ -69,7 +69,7 @@ class Attempt:
         self.kill()
 
     def pause(self, seconds: float) -> None:
-        """All ranks stand still, as on a machine that was put to sleep."""
+        """Stop all ranks, as on a suspended machine."""
         for pid in self._pids:
             os.kill(pid, signal.SIGSTOP)
         time.sleep(seconds)
@@ -83,14 +83,14 @@ class Attempt:
 
 
 def unfinished(folder: Path) -> Iterable[Path]:
-    """Checkpoints that are not whole."""
+    """Return incomplete checkpoints."""
     return (
         path for path in folder.glob("checkpoint-*") if not (path / "trainer_state.json").exists()
     )
 
 
 def lose_a_checkpoint(folder: Path) -> None:
-    """The last one, if there is another one before it."""
+    """Delete the last checkpoint, if there is another one before it."""
     whole = trl_run.whole_checkpoints(folder)
     if len(whole) > 1:
         shutil.rmtree(whole[-1])

@@ -1,4 +1,4 @@
-"""One attempt of a run under TRL's GRPOTrainer, from its last checkpoint on; it may be killed."""
+"""Run one attempt under TRL's GRPOTrainer from its last checkpoint; it may be killed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ METHODS: dict[str, dict[str, Any]] = {
 
 
 def whole_checkpoints(folder: Path) -> list[Path]:
-    """Those that the trainer finished, oldest first."""
+    """Return the checkpoints that the trainer finished, oldest first."""
     found = [path.parent for path in folder.glob("checkpoint-*/trainer_state.json")]
     return sorted(found, key=lambda path: int(path.name.partition("-")[2]))
 

@@ -1,4 +1,4 @@
-"""VeRL: `python -m verl.trainer.main_ppo` with its own resume (`trainer.resume_mode=auto`)."""
+"""Run VeRL: `python -m verl.trainer.main_ppo` with its own resume (`trainer.resume_mode=auto`)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ METHODS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 class Run(VerlRun):
-    """With this checkout's package."""
+    """A run with this checkout's package."""
 
     def _import_path(self, packages: Mapping[str, Path]) -> Path:
         return super()._import_path(with_package(packages))
@@ -64,7 +64,7 @@ class Attempt(RayAttempt):
 
 
 def unfinished(folder: Path) -> Iterable[Path]:
-    """Checkpoints after the last whole one."""
+    """Return the checkpoints after the last whole one."""
     latest = folder / "checkpoints" / "latest_checkpointed_iteration.txt"
     whole = int((latest.read_text() if latest.exists() else "") or 0)
     return (

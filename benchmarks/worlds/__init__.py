@@ -1,1 +1,1 @@
-"""Worlds and base policies that benchmarks and tests train in; they are in no wheel."""
+"""Provide worlds and base policies for benchmarks and tests; they are in no wheel."""

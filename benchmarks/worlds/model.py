@@ -1,4 +1,4 @@
-"""The base policy's parts on transformers classes: a word-level tokenizer and a small Llama."""
+"""Build the base policy's parts on transformers classes: a word-level tokenizer and a small Llama."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _CHAT_TEMPLATE = (
 
 
 def base_policy_path() -> Path:
-    """The folder of the base checkpoint that comes with the package."""
+    """Return the folder of the base checkpoint that comes with the package."""
     return Path(str(resources.files("prompt_coevo.demo") / "base"))
 
 
 def build_tokenizer(
     problem_words: Sequence[str] = WORDS, function_words: Sequence[str] = FUNCTION_WORDS
 ) -> Any:
-    """A `PreTrainedTokenizerFast` that knows every word of the world, with a chat template."""
+    """Build a `PreTrainedTokenizerFast` that knows every word of the world, with a chat template."""
     from tokenizers import pre_tokenizers
 
     digits = [str(digit) for digit in range(10)]
@@ -44,7 +44,7 @@ def build_tokenizer(
 
 
 def word_tokenizer(words: Sequence[str], pre_tokenizer: Any) -> Any:
-    """A `PreTrainedTokenizerFast` with a token for each word, the special ones among them."""
+    """Build a `PreTrainedTokenizerFast` with a token for each word, including special ones."""
     from tokenizers import AddedToken, Tokenizer, models
     from transformers import PreTrainedTokenizerFast
 
@@ -65,7 +65,7 @@ def word_tokenizer(words: Sequence[str], pre_tokenizer: Any) -> Any:
 
 
 def build_model(tokenizer: Any) -> Any:
-    """An untrained `LlamaForCausalLM` of about 150 000 parameters."""
+    """Build an untrained `LlamaForCausalLM` of about 150 000 parameters."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(
@@ -86,9 +86,9 @@ def build_model(tokenizer: Any) -> Any:
 
 
 def widen_heads(model: Any) -> Any:
-    """A model with heads twice as wide that computes the same function, for servers that want them so.
+    """Return a model with heads twice as wide that computes the same, for servers that need them.
 
-    Each half of a rotary head gets zeros behind it. They stay zero in training: their gradients are.
+    Zeros follow each half of a rotary head. They stay zero in training: their gradients are.
     """
     import torch
 

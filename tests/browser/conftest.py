@@ -1,4 +1,4 @@
-"""Chromium, where the machine has one, and pages of runs."""
+"""Fixtures for Chromium, where the machine has it, and for the pages of runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The files of a run of each kind."""
+    """Return the run files of one P2O, one stream and one INSPO run."""
     runs = {"p2o": P2O, "stream": STREAM, "inspo": INSPO}
     found = {}
     for name, settings in runs.items():
@@ -39,7 +39,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture
 def opened(browser: Browser) -> Iterator[Callable[..., Page]]:
-    """Opens a file or an address in a window of its own: `width`, `theme`, and whether with JavaScript."""
+    """Open a file or an address in its own window, with `width`, `theme` and JavaScript on or off."""
     contexts = []
 
     def open_page(

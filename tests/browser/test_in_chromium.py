@@ -1,4 +1,4 @@
-"""The page in a real browser: two widths, two themes, keyboard, no JavaScript, hostile texts, axe."""
+"""Check the page in a real browser: two widths, two themes, keyboard, no JavaScript, hostile texts, axe."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_without_javascript_the_tables_are_read(opened: Open, pages: dict[str, P
 
 
 def test_series_differ_without_colours(opened: Open, pages: dict[str, Path]) -> None:
-    """By their dashes; they have markers and a legend, too."""
+    """Series differ by dash pattern; they also have markers and a legend."""
     shown = opened(pages["stream"])
     dashes = shown.evaluate(
         """[...document.querySelector("svg").querySelectorAll("path[style*='series-']")]
@@ -148,7 +148,7 @@ def test_hostile_texts_do_nothing(opened: Open, tmp_path: Path) -> None:
 
 @pytest.fixture
 def live(tmp_path: Path) -> Iterator[tuple[str, Path]]:
-    """The address of a served run, and its journal."""
+    """Yield the address of a served run, and its journal."""
     folder = write(tmp_path / "run" / "coevo", [checked("aaaa", "the first")])
     with server(folder, 0) as serving:
         thread = Thread(target=serving.serve_forever, args=(0.05,))

@@ -1,4 +1,4 @@
-"""The page as a file: what it holds, what it can never hold, and how large it gets."""
+"""Check the page as a file: what it contains, what it must never contain, and how large it grows."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_a_broken_journal_says_so_on_the_page(tmp_path: Path) -> None:
 
 
 def test_a_long_run_is_folded_and_says_what_is_left_out(tmp_path: Path) -> None:
-    """A tenth of a week; what is shown has a limit, so that a whole one makes no larger page."""
+    """A tenth of a week's run; what is shown is capped, so a whole week makes no larger page."""
     folder = write(tmp_path, list(week(10_000)))
     text = page(folder)
     assert len(text.encode()) < 5_000_000

@@ -1,4 +1,4 @@
-"""A policy that is a rule, and the engine's surroundings without a trainer."""
+"""Fixtures for a rule-based policy and for an engine without a trainer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`docs/adapters.md` shows tested code only, and names every field of the words that an adapter handles."""
+"""Check that `docs/adapters.md` shows only tested code, and every field of the adapter's words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documentation is tested: every hook has a section with its arguments, and a test that runs it."""
+"""Check that every hook has a documentation section with its arguments, and a test that runs it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_hook_has_a_docstring_and_a_test_that_runs_it(name: str) -> None:
 
 
 def test_every_setting_is_documented() -> None:
-    """The table in the documentation is what `prompt-coevo settings --table` prints."""
+    """The table in the documentation is the output of `prompt-coevo settings --table`."""
     table = CliRunner().invoke(app, ["settings", "--table"]).stdout
     assert table in (ROOT / "docs/settings.md").read_text("utf-8")
     for line in table.splitlines():

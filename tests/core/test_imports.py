@@ -1,4 +1,4 @@
-"""The frozen rules about imports, and that the wheel holds what is in the tree."""
+"""Check the frozen import rules, and that the wheel contains what is in the tree."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_the_public_names_are_there() -> None:
 
 
 def sources() -> dict[str, Path]:
-    """Every module of the package, by its dotted name."""
+    """Return every module of the package, by its dotted name."""
     found = {}
     for folder, package in PACKAGES:
         for path in sorted((ROOT / folder).rglob("*.py")):
@@ -109,7 +109,7 @@ def sources() -> dict[str, Path]:
 
 
 def imported_modules(path: Path, known: Collection[str]) -> set[str]:
-    """Modules of the package that a file imports when it is loaded (not late, not for types alone)."""
+    """Return the package's modules that a file imports on load (not lazily, not only for types)."""
     tree = ast.parse(path.read_text("utf-8"))
     late = {
         id(child)
@@ -131,7 +131,7 @@ def imported_modules(path: Path, known: Collection[str]) -> set[str]:
 
 
 def test_the_package_imports_nothing_that_is_not_in_the_wheel() -> None:
-    """Every folder of the checkout that tests and benchmarks can import from."""
+    """Check every folder of the checkout that tests and benchmarks can import from."""
     beside = {
         path.stem if path.suffix == ".py" else path.name
         for folder in ("benchmarks", "docs/examples", "tests")
@@ -151,7 +151,7 @@ def test_the_package_imports_nothing_that_is_not_in_the_wheel() -> None:
 
 
 def place(module: str, top: str, floors: Sequence[str]) -> int:
-    """The floor of a module below `top`; a file that is in no folder is a word."""
+    """Return the layer of a module below `top`; files in no folder belong to the lowest."""
     folder = module.removeprefix(f"{top}.").split(".")[0]
     return floors.index(folder) if folder in floors else 0
 
@@ -212,13 +212,13 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 
 def test_no_folders_import_each_other_in_a_circle() -> None:
-    """Not late, either: only the lazy names of a package may point upwards."""
+    """Lazy imports count too: only a package's lazy names may point upwards."""
     counts = runpy.run_path(str(ROOT / "tools" / "count_house.py"))["counts"]
     assert counts(ROOT)["circle of rooms"] == []
 
 
 def test_no_file_outside_a_methods_folder_makes_a_case_for_it() -> None:
-    """Neither by its name, nor by a setting of it, nor by its section's field."""
+    """No file may refer to the method by its name, one of its settings, or its section's field."""
     methods = {path.name for path in (ROOT / "prompt_coevo" / "algorithms").iterdir()}
     methods &= set(registry.names("methods"))
     assert methods == {"hints", "inspo", "p2o", "stream"}

@@ -1,4 +1,4 @@
-"""Completions that come when they are read."""
+"""Check completions that arrive only when they are read."""
 
 from __future__ import annotations
 

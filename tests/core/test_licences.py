@@ -1,4 +1,4 @@
-"""The list of licences: complete, as installed, and without copyleft that nobody looked at."""
+"""Check the licence list: complete, as installed, and with every copyleft licence reviewed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def with_a_user(rows: dict[str, tuple[str, str]]) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", TOOL["EXTRAS"])
 def test_every_pinned_package_is_in_the_list(name: str) -> None:
-    """But what only other platforms need."""
+    """Packages that only other platforms need are excepted."""
     assert pinned_in(name)
     assert pinned_in(name) - set(ROWS) == set()
 
@@ -35,7 +35,7 @@ def pinned_in(name: str) -> set[str]:
 
 
 def test_the_list_is_what_is_installed_here() -> None:
-    """Of the packages that an environment pins; somebody may have more."""
+    """Only packages that an environment pins are compared; more may be installed."""
     pinned = set().union(*(pinned_in(name) for name in TOOL["EXTRAS"]))
     here = {name: text for name, text in TOOL["installed"]().items() if name in pinned}
     assert here

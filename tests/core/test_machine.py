@@ -1,4 +1,4 @@
-"""What this machine has free."""
+"""Check how free resources of this machine are measured."""
 
 from __future__ import annotations
 

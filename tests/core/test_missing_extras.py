@@ -1,4 +1,6 @@
-"""What is not installed is said in one sentence with the exact command, wherever it is missed.
+"""Check that a missing package gives one sentence with the exact install command, everywhere.
+
+This environment has neither torch nor a framework, so each case is real.
 
 Here is neither torch nor a framework, so each of these is the real thing.
 """
@@ -118,7 +120,7 @@ def test_what_asks_a_language_model_brings_litellm(extra: str) -> None:
 
 
 def test_what_the_report_brings_is_imported_by_it() -> None:
-    """An extra whose packages nobody imports promises something that is not there."""
+    """An extra whose packages are never imported promises something that does not exist."""
     brought = {re.split(r"[<>=]", one)[0] for one in PROJECT["optional-dependencies"]["report"]}
     folder = ROOT / "prompt_coevo" / "report"
     code = "\n".join(path.read_text("utf-8") for path in folder.glob("*.py"))

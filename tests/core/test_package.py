@@ -1,4 +1,4 @@
-"""What looks into wheel and source distribution finds what it is there for; and the package's page."""
+"""Check that the inspection of wheel and sdist finds what it looks for, and check the package's page."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_two_wheels_that_differ_are_told() -> None:
 
 
 def test_every_folder_with_code_is_named_as_a_package() -> None:
-    """Else it is missing where the package is installed, and in no checkout."""
+    """A folder that is not named would be missing only where the package is installed."""
     setup = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]
     found = {
         str(Path(name).parent).replace("/", ".")

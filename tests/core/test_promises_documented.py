@@ -1,4 +1,4 @@
-"""The documents name tests that are there, and promises that the README makes."""
+"""Check that the tests and promises that the documents name exist."""
 
 from __future__ import annotations
 

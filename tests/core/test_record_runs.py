@@ -1,4 +1,4 @@
-"""What stays the same between two recordings of this code, and that `compare` tells what does not."""
+"""Check what stays the same between two recordings of this code, and that `compare` reports the rest."""
 
 from __future__ import annotations
 

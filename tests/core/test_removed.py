@@ -1,4 +1,4 @@
-"""What left says so, and what to use now, in one sentence."""
+"""Check that a removed feature says so in one sentence, and names its replacement."""
 
 from __future__ import annotations
 

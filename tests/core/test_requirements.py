@@ -1,4 +1,4 @@
-"""The requirements with hashes: complete, without an index, within the package's ranges, and used."""
+"""Check the hashed requirements: complete, without an index, within the package's ranges, and used."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def requirements(name: str) -> str:
 
 
 def pins(name: str) -> dict[str, list[str]]:
-    """The versions of each package; a platform may have one of its own."""
+    """Return the versions of each package; platforms may differ."""
     found: dict[str, list[str]] = {}
     for package, version, *_ in HASHED.findall(requirements(name)):
         found.setdefault(package, []).append(version)
@@ -56,7 +56,7 @@ def test_every_environment_has_its_requirements_and_no_file_is_of_none() -> None
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_every_requirement_is_one_version_with_hashes(name: str) -> None:
-    """Torch has a file of its own; an option, an address or a bare name would be left over here."""
+    """Torch has its own file; an option, an address or a bare name would be left over here."""
     assert HASHED.sub("", requirements(name)) == ""
     assert pins(name)
     assert "torch" not in pins(name)
@@ -82,7 +82,7 @@ def test_the_versions_are_within_the_ranges_of_the_package(name: str) -> None:
 
 
 def test_no_dependency_of_the_package_is_without_an_upper_bound() -> None:
-    """All but the linters': a new major version must not change what users get."""
+    """Except for the linters': a new major version must not change what users get."""
     extras = {name: of for name, of in PROJECT["optional-dependencies"].items() if name != "dev"}
     asked = [Requirement(one) for of in [PROJECT["dependencies"], *extras.values()] for one in of]
     unbound = {
@@ -94,7 +94,7 @@ def test_no_dependency_of_the_package_is_without_an_upper_bound() -> None:
 
 
 def test_no_dependency_of_the_package_is_without_a_lower_bound() -> None:
-    """A resolver that finds no other way out takes the oldest version that there is."""
+    """A resolver without alternatives takes the oldest version that exists."""
     extras = PROJECT["optional-dependencies"]
     asked = [Requirement(one) for of in [PROJECT["dependencies"], *extras.values()] for one in of]
     unbound = {
@@ -130,7 +130,7 @@ class Session:
 
 @pytest.fixture
 def sessions(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The sessions of noxfile.py, by a nox that only remembers them."""
+    """Return the sessions of noxfile.py, loaded with a nox that only records them."""
     found: dict[str, Any] = {}
 
     def session(function: Any = None, **_: Any) -> Any:

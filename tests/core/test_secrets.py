@@ -1,4 +1,4 @@
-"""Secrets wherever they can enter a run, and every byte that the run leaves."""
+"""Check secrets wherever they can enter a run, against every byte that the run writes."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Quoting:
-    """A plugin that puts what it knows into an error."""
+    """A plugin that quotes what it knows in an error."""
 
     @hookimpl
     def coevo_observe(self) -> None:
@@ -109,7 +109,7 @@ class Quoting:
 
 
 def written_by(engine: Coevolution, folder: Path) -> dict[str, str]:
-    """What the run leaves, by the names of its files, and the state that a checkpoint holds."""
+    """Return the contents of a run's files by name, and the state in a checkpoint."""
     files = {path.name: path.read_text("utf-8") for path in folder.rglob("*") if path.is_file()}
     return {**files, "a checkpoint": json.dumps(engine.state_dict(), ensure_ascii=False)}
 
@@ -239,7 +239,7 @@ def test_runs_that_differ_stay_different(
 def test_a_variable_that_comes_or_goes_changes_no_run(
     names: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not even one that holds a word of the settings, or of the questions."""
+    """Not even a variable with a word of the settings or of the questions."""
     saved: dict[str, Any] = {}
     for turn, name in enumerate(names):
         with monkeypatch.context() as patch:
@@ -262,7 +262,7 @@ def test_a_variable_of_any_bytes_is_no_error(monkeypatch: pytest.MonkeyPatch) ->
     ["https://", "://a:b", "://a?", "://", "eyJ", "sk-a", "Bearer ", "a@b:", "Authorization "],
 )
 def test_redaction_ends(part: str) -> None:
-    """What is linear takes a second of these texts, what is quadratic hours."""
+    """A linear redaction takes a second for these texts, a quadratic one hours."""
     redact(part * (1_000_000 // len(part)))
 
 
@@ -294,7 +294,7 @@ def test_why_a_reply_ended_holds_no_secret(tmp_path: Path, offer: Any) -> None:
 
 
 def test_a_false_hit_changes_no_decision() -> None:
-    """A question may look like a key: it is planned, tried and saved as it is."""
+    """A question that looks like a key is still planned, tried and saved unchanged."""
 
     class Odd(Families):
         def question(self, question_id: str) -> Any:

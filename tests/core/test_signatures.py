@@ -1,4 +1,4 @@
-"""The comparison by which stand-ins are held to what they stand in for."""
+"""Check the comparison that keeps stand-ins in line with what they replace."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def test_a_future_holds_the_result_or_the_exception() -> None:
 
 
 def exits_while_it_asks(code: str, asked: Callable[[], bool] = lambda: True) -> None:
-    """It asks, is told that the question has arrived, says so and ends; the answer never comes."""
+    """Run code that asks, reports that the question has arrived, and exits; the answer never comes."""
     command = [sys.executable, "-P", "-c", code]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -1,4 +1,4 @@
-"""The versions that are tested now and then: within the package's ranges, from the oldest to ours."""
+"""Check the versions that are tested periodically: within the package's ranges, oldest to ours."""
 
 from __future__ import annotations
 

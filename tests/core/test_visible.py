@@ -58,7 +58,7 @@ ATTACK = "\x1b]0;owned\x07 \x9b2J\u202e"
 
 @pytest.fixture
 def log() -> Iterator[io.StringIO]:
-    """What the package's own logger brings to a terminal."""
+    """Capture what the package's own logger prints to a terminal."""
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     logger = logging.getLogger(PROJECT)
@@ -85,7 +85,7 @@ def test_an_error_below_a_log_line_cannot_either(log: io.StringIO) -> None:
 
 
 def test_every_part_of_the_package_logs_there() -> None:
-    """By a name that comes with the filter: `markers` sets it up."""
+    """Its name comes with the filter: `markers` sets it up."""
     for folder in ("prompt_coevo", "adapters", "retrieval"):
         for path in (ROOT / folder).rglob("*.py"):
             text = path.read_text("utf-8")

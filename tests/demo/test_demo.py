@@ -1,5 +1,4 @@
-"""The claims, as a user runs them: the stream learns what GRPO cannot, INSPO what a static instruction does
-not."""
+"""Check the claims as a user would: the stream learns what GRPO cannot, INSPO beats a fixed instruction."""
 
 from __future__ import annotations
 
@@ -89,9 +88,9 @@ def test_it_shows_a_table_templates_and_where_the_files_are(demo: Any) -> None:
 
 @pytest.mark.long
 def test_another_reflection_model_takes_the_teachers_place(tmp_path: Path) -> None:
-    """A local server that speaks the OpenAI protocol, with the teacher behind it.
+    """A local server that speaks the OpenAI protocol runs the teacher.
 
-    28 steps: what comes of many more under the teacher itself is asserted above.
+    28 steps; the test above asserts the result of many more under the teacher itself.
     """
     teacher, replies = FactsTeacher(), []
 
@@ -119,7 +118,7 @@ def test_another_reflection_model_takes_the_teachers_place(tmp_path: Path) -> No
 
 
 def test_a_reflection_model_out_of_reach_leaves_grpo(tmp_path: Path) -> None:
-    """18 steps, two of them behind the first epoch."""
+    """The run has 18 steps, two of them after the first epoch."""
     run = run_demo(
         tmp_path,
         *("--budget", "3456", "--out", "out"),
@@ -138,7 +137,7 @@ def test_a_reflection_model_out_of_reach_leaves_grpo(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_inspo_beats_a_static_instruction(tmp_path: Path) -> None:
-    """48 steps and what verification costs, with evolutions at 15, 30 and 45."""
+    """48 steps plus the cost of verification, with evolutions at 15, 30 and 45."""
     run = run_demo(
         tmp_path,
         *("--arms", "static,inspo", "--budget", "11000"),

@@ -1,4 +1,4 @@
-"""The base policy of the world of facts: what it knows, and that it reads explanations."""
+"""Check the base policy of the world of facts: what it knows, and that it reads explanations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NO_HINT = 1 / 50
 
 @dataclass(frozen=True)
 class Explained:
-    """A question behind explanations."""
+    """A question that follows explanations."""
 
     task: Task
     words: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""How an answer to a question of reasoning-gym is read, and when a family can be trained on."""
+"""Check how answers to reasoning-gym questions are read, and when a family is trainable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The language model's tier of the benchmark of methods, with a policy so small that it learns nothing."""
+"""Check the language model's tier of the benchmark of methods with a policy too small to learn."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Load = Callable[..., ModuleType]
 
 @pytest.fixture
 def load(monkeypatch: pytest.MonkeyPatch) -> Load:
-    """The tier as it is with these variables of the environment."""
+    """Load the tier under these environment variables."""
     monkeypatch.syspath_prepend(str(METHODS))
 
     def loaded(**variables: str) -> ModuleType:
@@ -209,7 +209,7 @@ def test_what_cannot_run_is_said_before(load: Load, tmp_path: Path) -> None:
 
 @pytest.fixture
 def made(load: Load, tmp_path: Path) -> tuple[ModuleType, list[dict[str, Any]]]:
-    """Two runs of two steps."""
+    """Run twice for two steps."""
     shutil.copytree(base_path(World()), tmp_path / "model")
     tier = load(COEVO_MODEL=str(tmp_path / "model"), COEVO_ROLLOUTS="64")
     return tier, [

@@ -1,4 +1,4 @@
-"""The world in which VeRL and OpenRLHF train the language model is the tier that TRL trains it in."""
+"""Check that VeRL and OpenRLHF train the language model in the same tier as TRL."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ METHODS = Path(__file__).parents[2] / "benchmarks" / "methods"
 
 @pytest.fixture
 def tier(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
-    """The tier with a policy so small that it learns nothing, and the world with the same one."""
+    """Load the tier and the world with a policy too small to learn."""
     model = shutil.copytree(base_path(World()), tmp_path / "model")
     monkeypatch.setenv("COEVO_MODEL", str(model))
     monkeypatch.setenv("COEVO_ROLLOUTS", "32")

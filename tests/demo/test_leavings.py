@@ -1,4 +1,4 @@
-"""What the demo leaves in its folder, from results that are made up."""
+"""Check the files that the demo writes, from invented results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The transformer tier of the benchmark of methods: a run of every kind, as small as it can be."""
+"""Check the transformer tier of the benchmark of methods with the smallest run of every kind."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STEP = 192
 
 @pytest.fixture
 def transformer(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The module, with a budget of two steps."""
+    """Import the module with a budget of two steps."""
     monkeypatch.syspath_prepend(str(FOLDER))
     module = importlib.import_module("transformer")
     monkeypatch.setattr(module, "BUDGET", 2 * STEP)

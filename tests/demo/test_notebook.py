@@ -1,4 +1,4 @@
-"""The notebook: its cells run in order, as a fresh kernel would run them, and the policy learns."""
+"""Check the notebook: its cells run in order in a fresh kernel, and the policy learns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The curves of the page of results, from runs that are made up."""
+"""Check the curves on the results page, from invented runs."""
 
 from __future__ import annotations
 

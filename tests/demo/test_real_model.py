@@ -1,5 +1,7 @@
-"""`prompt-coevo demo --real`, with a policy so small that it learns nothing in place of the language model;
-`test_smollm2.py` trains the language model itself."""
+"""Check `prompt-coevo demo --real` with a policy too small to learn in place of the language model.
+
+`test_smollm2.py` trains the language model itself.
+"""
 
 from __future__ import annotations
 

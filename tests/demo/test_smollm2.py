@@ -1,4 +1,4 @@
-"""The real model, out of the real package; `tests/core/demo` has all that goes wrong."""
+"""Check the real model from the real package; `tests/core/demo` covers the faults."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ QUESTION = [{"role": "user", "content": "What is the capital of France?"}]
 
 
 def run(*arguments: object) -> Sequence[str]:
-    """In a process of its own, whose memory is measured."""
+    """Run in a separate process and measure its memory."""
     command = [sys.executable, "-c", MAKE, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode and "the package index does not give" in done.stderr:
@@ -50,7 +50,7 @@ def run(*arguments: object) -> Sequence[str]:
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The real package, as a file or unpacked."""
+    """Provide the real package, as a file or unpacked."""
     return Path(run("fetch", tmp_path_factory.mktemp("fetched") / "package", "")[-2])
 
 
@@ -87,7 +87,7 @@ def test_it_answers_and_ends(model: Any, tokenizer: Any) -> None:
 
 
 def test_it_is_an_ordinary_model(model: Any, folder: Path) -> None:
-    """Of which nothing is quantized, and whose embeddings are tied."""
+    """No weight is quantized, and the embeddings are tied."""
     import torch
 
     assert {one.dtype for one in model.parameters()} == {torch.bfloat16}
@@ -149,7 +149,7 @@ def test_a_text_comes_back_from_its_tokens(text: str, tokenizer: Any) -> None:
 
 
 def test_each_digit_is_a_token_and_spaces_before_it_are_one(tokenizer: Any) -> None:
-    """As the model was trained; a reader of such files that does not split digits cuts these spaces."""
+    """As the model was trained; a reader that does not split digits would drop these spaces."""
     tokens = tokenizer.convert_ids_to_tokens(encode(tokenizer, "a   12 + 345"))
     assert tokens == ["a", "ĠĠĠ", "1", "2", "Ġ+", "Ġ", "3", "4", "5"]
 

@@ -1,4 +1,4 @@
-"""Values out of a fuzzer's bytes: texts, numbers, JSON trees, and trees with something wrong in them."""
+"""Build values from a fuzzer's bytes: texts, numbers, JSON trees, and damaged trees."""
 
 from __future__ import annotations
 
@@ -59,17 +59,17 @@ _DEPTHS: Final = (3, 60, 300, 900, 990)
 
 
 class Source:
-    """Takes values from the front of the bytes; when they are used up, the simplest ones."""
+    """Take values from the front of the bytes, and the simplest ones once they are used up."""
 
     def __init__(self, data: bytes, *, deep: bool = True) -> None:
-        """`deep`: among the values are such as nest too deep for some."""
+        """Include values nested too deep for some parsers if `deep`."""
         self._data = data
         self._place = 0
         self._deep = deep
 
     @property
     def left(self) -> int:
-        """Bytes that are not used up."""
+        """Return how many bytes are unused."""
         return len(self._data) - self._place
 
     def byte(self) -> int:
@@ -79,7 +79,7 @@ class Source:
         return self._data[self._place - 1]
 
     def below(self, count: int) -> int:
-        """A number from 0 to `count` - 1; `count` is at most 65536."""
+        """Return a number from 0 to `count` - 1; `count` is at most 65536."""
         number = self.byte() if count <= 256 else self.byte() << 8 | self.byte()
         return number % count
 
@@ -99,13 +99,13 @@ class Source:
         return self._data[start:]
 
     def text(self, most: int = 64) -> str:
-        """Any characters, halves of surrogate pairs too."""
+        """Return any characters, including halves of surrogate pairs."""
         if self.byte() % 8 == 1:
             return self.pick(ODD_TEXTS)
         return as_text(self.bytes(most))
 
     def value(self, depth: int = 3) -> Any:
-        """A JSON value."""
+        """Return a JSON value."""
         kind = self.byte() % (8 if depth else 5)
         if kind == 0:
             return copy.deepcopy(self.pick(ODD_VALUES))
@@ -125,7 +125,7 @@ class Source:
         return {self.text(): self.value(depth - 1) for _ in range(count)}
 
     def wrong(self, tree: Any) -> Any:
-        """The tree, a JSON value, with one to four things replaced, left out or added."""
+        """Return a copy of the JSON tree with one to four things replaced, left out or added."""
         found = [copy.deepcopy(tree)]
         for _ in range(1 + self.below(4)):
             self._spoil(found)
@@ -151,12 +151,12 @@ class Source:
 
 
 def as_text(data: bytes) -> str:
-    """Bytes as a text that may hold what UTF-8 cannot."""
+    """Decode bytes to a text that may contain what UTF-8 cannot."""
     return data.decode("utf-8", "surrogateescape")
 
 
 def nested(depth: int) -> Any:
-    """A list in a list in a list."""
+    """Return a list nested this deep."""
     value: Any = []
     for _ in range(depth):
         value = [value]
@@ -164,7 +164,7 @@ def nested(depth: int) -> Any:
 
 
 def as_json(value: Any) -> bytes:
-    """The value for a parser of JSON; half of a list for what nests too deep to be written."""
+    """Encode the value for a JSON parser; return half a list if it nests too deep to write."""
     try:
         return json.dumps(value).encode()
     except RecursionError:

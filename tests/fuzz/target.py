@@ -1,4 +1,4 @@
-"""What is fuzzed: a function of bytes that raises nothing unless a parser breaks its promise."""
+"""Define a fuzz target: a function of bytes that raises only if a parser breaks its promise."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ _LONGEST: Final = 4096
 
 @dataclass(frozen=True)
 class Target:
-    """`run` takes any bytes; what it raises is a finding. `seeds` are inputs to begin with.
+    """Run any bytes through `run`; an exception is a finding. `seeds` are the first inputs.
 
-    `weight` is its part of the inputs: slower ones get fewer.
+    `weight` scales its share of the inputs: slower targets get fewer.
     """
 
     run: Callable[[bytes], None]
@@ -49,7 +49,7 @@ class Target:
 
 
 def inputs(target: Target, count: int, seed: int) -> Iterator[bytes]:
-    """The seeds, then seeds with some changes: the same ones for the same seed, whatever they reach."""
+    """Yield the seeds, then mutated seeds; the same seed always gives the same inputs."""
     rng = random.Random(seed)
     yield from target.seeds[:count]
     for _ in range(count - len(target.seeds)):
@@ -77,7 +77,7 @@ def _change(data: bytearray, rng: random.Random) -> None:
 
 @cache
 def scratch() -> Path:
-    """A folder for the files of this process, in memory where there is such a place."""
+    """Return a folder for this process's files, in memory where possible."""
     memory = Path("/dev/shm")
     folder = Path(tempfile.mkdtemp(prefix="fuzz-", dir=memory if memory.is_dir() else None))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)

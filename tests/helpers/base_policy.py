@@ -1,4 +1,4 @@
-"""Log-probs of the base policy, worked out by a forward pass of its own."""
+"""Compute log-probs of the base policy with a separate forward pass."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from worlds.pairs.world import base_policy_path
 
 
 def log_probs(prompt: list[int], response: list[int]) -> list[float]:
-    """Those of the response's tokens, at temperature 1."""
+    """Return the log-probs of the response's tokens at temperature 1."""
     with torch.no_grad():
         logits = _model()(torch.tensor([prompt + response])).logits[0, len(prompt) - 1 : -1]
     return logits.log_softmax(-1)[range(len(response)), response].tolist()  # type: ignore[no-any-return]

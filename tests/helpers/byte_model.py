@@ -1,4 +1,4 @@
-"""An untrained byte-level Qwen3, made on the spot: for tool calls."""
+"""Build an untrained byte-level Qwen3 for tool calls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CHAT_TEMPLATE = (
 
 
 def byte_tokenizer() -> Any:
-    """With a short chat template that knows tools."""
+    """Return a byte tokenizer with a short chat template that knows tools."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -40,7 +40,7 @@ def byte_tokenizer() -> Any:
 
 
 def qwen3_tokenizer() -> Any:
-    """With the template of Qwen3 and what TRL parses its tool calls by."""
+    """Return the tokenizer with Qwen3's template and TRL's schema for parsing tool calls."""
     from trl.chat_template_utils import add_response_schema, qwen3_chat_template
 
     tokenizer = byte_tokenizer()

@@ -1,4 +1,4 @@
-"""The blocks of code in README and docs, and who checks each of them.
+"""Find the code blocks in README and docs, and the session that checks each of them.
 
 A block is checked by what it is: a command by the parser of its program, settings as settings, Python by
 running it in the core's environment, or as a part of a file that is tested itself. What needs more says so
@@ -74,7 +74,7 @@ _COMMENT: Final = re.compile(r"<!-- prepared: ([\w-]+) -->\s*\Z")
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: its page, the line of its first line, its language, text and preparation."""
+    """A fenced block: its page, first line number, language, text and preparation."""
 
     page: str
     line: int
@@ -86,11 +86,11 @@ class Block:
         return f"{self.page}:{self.line}"
 
     def cut_out_of(self) -> str | None:
-        """The tested file that holds the whole block."""
+        """Return the tested file that contains the whole block."""
         return next((name for name in TESTED_FILES if self.text in _text(name)), None)
 
     def sessions(self) -> set[str]:
-        """The sessions in which it is checked; none if nobody knows what to do with it."""
+        """Return the sessions that check it; none if no session knows how."""
         if self.prepared:
             return {PREPARED[self.prepared]} if self.prepared in PREPARED else set()
         if self.cut_out_of():
@@ -101,14 +101,14 @@ class Block:
 
 
 def pages() -> list[Path]:
-    """What lies beside the README and what stands in docs, but for what an installed plugin leaves."""
+    """Return the pages beside the README and in docs, except those of installed plugins."""
     docs = [path for path in (ROOT / "docs").rglob("*.md") if "build" not in path.parts]
     return sorted([*ROOT.glob("*.md"), *docs])
 
 
 @cache
 def blocks() -> tuple[Block, ...]:
-    """All blocks of all pages. Of equal ones it is enough that one says what it needs."""
+    """Return all blocks of all pages. For equal blocks, one preparation comment is enough."""
     found = [block for page in pages() for block in blocks_of(page)]
     known = {block.text: block.prepared for block in found if block.prepared}
     return tuple(replace(block, prepared=known.get(block.text, "")) for block in found)
@@ -129,13 +129,13 @@ def blocks_in(text: str, page: str) -> Iterator[Block]:
 
 
 def blocks_for(session: str, *prepared: str) -> list[Block]:
-    """The blocks that a session checks, equal ones once; only with one of these preparations, if given."""
+    """Return the blocks that a session checks, duplicates once, optionally only with these preparations."""
     mine = {block.text: block for block in blocks() if session in block.sessions()}
     return [block for block in mine.values() if not prepared or block.prepared in prepared]
 
 
 def documented_commands(session: str) -> list[Any]:
-    """pytest's parameters: each command whose parser this session has, once, by where it stands."""
+    """Return pytest parameters: each command that this session can parse, once, with its position."""
     found: dict[Command, str] = {}
     for block in blocks_for(session):
         if block.language in SHELL and not block.cut_out_of():

@@ -1,4 +1,4 @@
-"""The commands in a block for a shell, one by one, as far as one can tell without running it."""
+"""Extract the commands of a shell block, as far as possible without running it."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _SESSIONS: Final = {
 
 @dataclass(frozen=True)
 class Command:
-    """Words of one simple command, without assignments before it and redirections behind it."""
+    """The words of one simple command, without assignments before it or redirections after it."""
 
     words: tuple[str, ...]
 
     @property
     def module(self) -> str | None:
-        """The module that `python -m` is to run."""
+        """Return the module that `python -m` runs."""
         python = self.words[0].startswith("python") and self.words[1:2] == ("-m",)
         return self.words[2] if python and len(self.words) > 2 else None
 
     @property
     def session(self) -> str:
-        """The session that has the program's parser."""
+        """Return the session that has the program's parser."""
         if self.words[0] != "bash" and any(_FOR_TRL.fullmatch(word) for word in self.words):
             return "trl"
         return _SESSIONS.get(self.module or "", "core")
@@ -44,14 +44,14 @@ class Command:
 
 @cache
 def commands(text: str, language: str = "bash") -> tuple[Command, ...]:
-    """All commands of a block. In a `console` block these are the lines that begin with `$`."""
+    """Return all commands of a block. In a `console` block these are the lines that begin with `$`."""
     if language == "console":
         text = _typed(text)
     return tuple(_commands(text.replace("\\\n", " ")))
 
 
 def _typed(text: str) -> str:
-    """What was typed into a console: the lines after a prompt, and the lines that these go on in."""
+    """Return what was typed into a console: the lines after a prompt and their continuations."""
     kept, goes_on = [], False
     for line in text.splitlines():
         if goes_on or line.startswith("$ "):
@@ -71,7 +71,7 @@ def _commands(text: str) -> Iterator[Command]:
 
 
 def _whole_lines(text: str) -> Iterator[str]:
-    """Lines, those joined that a quotation runs over."""
+    """Yield lines, joined where a quotation spans several."""
     waiting = ""
     for line in text.splitlines():
         waiting += line + "\n"

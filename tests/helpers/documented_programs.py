@@ -1,4 +1,4 @@
-"""Puts a documented command to the parser of its program, without running it."""
+"""Parse a documented command with its program's own parser, without running it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def check(command: Command) -> None:
 
 
 def parse_prompt_coevo(arguments: Sequence[str]) -> None:
-    """Read the arguments as `prompt-coevo` does. Files that they name need not be there."""
+    """Parse the arguments as `prompt-coevo` does. Files that they name need not exist."""
     _parse(typer.main.get_command(app), "prompt-coevo", list(arguments))
 
 
@@ -124,8 +124,7 @@ def _source_of(module: str) -> Path:
 
 
 def _check_script(path: Path, arguments: Sequence[str]) -> None:
-    """A script of ours is there, and knows the options: they are named in its sources, or in those that it
-    imports from beside it."""
+    """Check that our script exists and knows the options, which its sources or its sibling modules name."""
     assert path.exists(), f"{path.relative_to(ROOT)} is not there"
     if path.is_dir():
         assert (path / "__main__.py").exists(), f"{path.relative_to(ROOT)} is no program"
@@ -194,7 +193,7 @@ def _pip_words(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _check_wanted(wanted: str) -> None:
-    """A folder with a project in it, or a requirement; of our own package with extras that exist."""
+    """Check an install requirement: a project folder, or our package with extras that exist."""
     folder, extras = re.fullmatch(r"([^\[]*)(?:\[(.*)\])?", wanted).groups()  # type: ignore[union-attr]
     if folder == "." or "/" in folder:
         assert (ROOT / folder / "pyproject.toml").is_file(), f"{folder} is no project"
@@ -225,7 +224,7 @@ def _check_bash(arguments: Sequence[str]) -> None:
 
 
 def _check_runner(arguments: Sequence[str]) -> None:
-    """`uvx --from REQUIREMENT prompt-coevo ...`, `pipx run --spec REQUIREMENT prompt-coevo ...`."""
+    """Check a `uvx --from REQUIREMENT prompt-coevo ...` or `pipx run --spec REQUIREMENT ...`."""
     for option, value in pairwise(arguments):
         if option in ("--from", "--with", "--spec"):
             _check_wanted(value)

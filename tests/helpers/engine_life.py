@@ -1,7 +1,7 @@
-"""An engine's life in any order: what an adapter, a reflection model and a kill can do, and what must hold.
+"""Drive an engine in any order of what an adapter, a reflection model and a kill can do.
 
-Two runs do the same: one that is killed now and then and goes on from its last checkpoint, doing again what
-came after that, and one that nobody disturbs. The machine draws what happens next.
+Two runs do the same things: one is killed now and then and resumes from its last checkpoint, repeating
+what came after it; the other is undisturbed. The state machine draws the next action.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ Action: TypeAlias = Callable[["Run"], Any]
 
 
 class Run:
-    """One run: its folder, its model, and an engine that may be another one by and by."""
+    """Hold one run: its folder, its model, and an engine that is replaced after a kill."""
 
     def __init__(self, folder: Path, settings: dict[str, Any], model: HeldModel) -> None:
         self.folder, self.model = folder, model
@@ -87,14 +87,14 @@ class Run:
             self.engine.begin(self.policy)
 
     def kill(self) -> None:
-        """Nothing that is under way gets onto the disk any more."""
+        """Stop all writes to disk, also those in flight."""
         self.engine.context.ledger._lines = None
         self.engine.context.journal._lines = None
         self.model.kill()
         self.plans.clear()
 
     def load(self, state: str | None) -> None:
-        """A new process; without a checkpoint it begins anew."""
+        """Start a new process; without a checkpoint it starts from scratch."""
         self.engine = self._new()
         if state is not None:
             self.engine.load_state_dict(json.loads(state))
@@ -109,7 +109,7 @@ class Run:
         return [(one.round, one.question_id, *texts_of(one), one.distilled) for one in plan]
 
     def observe(self, number: int, part: list[int]) -> None:
-        """Some rollouts of a round, in an order of their own."""
+        """Observe some rollouts of a round, in any order."""
         plan = self.plans[number]
         chosen = list(dict.fromkeys(place % len(plan) for place in part))
         self.engine.observe([self._rollout(plan[place]) for place in chosen])
@@ -131,7 +131,7 @@ class Run:
         return json.dumps(self.engine.state_dict())
 
     def calls(self) -> list[dict[str, Any]]:
-        """The calls that the ledger on the disk has."""
+        """Return the calls in the ledger on disk."""
         lines = list(Lines(self.folder / "coevo" / "calls.jsonl").read())
         assert None not in lines
         return [line for line in lines if line is not None and line["event"] == "asked"]
@@ -160,7 +160,7 @@ class Run:
 
 
 class EngineLife(RuleBasedStateMachine):
-    """`run` is killed; `twin` does the same things and is not, as long as it can be compared."""
+    """Kill and resume `run`; `twin` does the same without kills while the two are comparable."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -239,7 +239,7 @@ class EngineLife(RuleBasedStateMachine):
 
     @rule(questions=st.integers(2, 6), first=st.integers(0, 23))
     def train(self, questions: int, first: int) -> None:
-        """What most steps are."""
+        """Do what most steps do: plan, observe, step."""
         self.plan(first, questions)
         self.observe_all()
         self.step()
@@ -254,7 +254,7 @@ class EngineLife(RuleBasedStateMachine):
 
     @rule(finish=st.booleans())
     def save(self, finish: bool) -> None:
-        """As a rule between two steps; an asynchronous host has rounds under way."""
+        """Save, usually between two steps; an asynchronous trainer may have open rounds."""
         if finish and self.run.plans:
             self.observe_all()
         self._saved = (len(self._done), self.run.save())
@@ -278,7 +278,7 @@ class EngineLife(RuleBasedStateMachine):
 
     @rule(stops=st.lists(st.integers(0, 12), max_size=2), answers=st.integers(0, 3))
     def save_and_kill(self, stops: list[int], answers: int) -> None:
-        """What was answered a moment ago is in the checkpoint, or in the ledger."""
+        """An answer from a moment ago is in the checkpoint or in the ledger."""
         for _ in range(answers):
             self.answer(0)
         self.save(finish=True)
@@ -294,7 +294,7 @@ class EngineLife(RuleBasedStateMachine):
         stops=st.lists(st.integers(0, 12), max_size=1),
     )
     def mishap(self, first: int, trains: int, epoch: bool, answers: int, stops: list[int]) -> None:
-        """A kill some time after a checkpoint."""
+        """Kill the run some time after a checkpoint."""
         self.save(finish=True)
         for number in range(trains):
             self.train(questions=6, first=first + number)
@@ -306,7 +306,7 @@ class EngineLife(RuleBasedStateMachine):
 
     @rule(stops=st.lists(st.integers(0, 12), max_size=2))
     def kill(self, stops: list[int]) -> None:
-        """Kill the run and go on from the checkpoint; it may be killed again on the way."""
+        """Kill the run and resume from the checkpoint; it may be killed again on the way."""
         start, state = self._saved
         before = [one for plan in self.run.plans.values() for one in plan]
         if state is not None and self._open_at_save:

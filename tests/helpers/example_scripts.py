@@ -1,4 +1,4 @@
-"""The documented shell scripts: runs one up to the command that it would start."""
+"""Run a documented shell script up to the command that it would start."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TAGS = 20  # more tokens than the tags of an observation have
 
 
 def scripts_for(trainer: str) -> set[str]:
-    """The names of its scripts. None may belong to a trainer whose tests do not ask for them."""
+    """Return the names of a trainer's scripts. Fails on scripts of a trainer without tests."""
     names = {path.name for path in EXAMPLES.glob("*.sh")}
     assert {name.partition("_")[0] for name in names} <= _TRAINERS
     return {name for name in names if name.startswith(f"{trainer}_")}
@@ -29,7 +29,7 @@ def scripts_for(trainer: str) -> set[str]:
 def run_script(
     script: str, *arguments: str, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """The script with variables of its own set; bash's trace is in stderr."""
+    """Run the script with these variables set; bash's trace is in stderr."""
     return subprocess.run(
         ["bash", str(EXAMPLES / script), *arguments],
         capture_output=True,
@@ -42,7 +42,7 @@ def run_script(
 def given_to(
     program: str, folder: Path, script: str, *arguments: str, **environment: str
 ) -> list[str]:
-    """The arguments for `program` at the script's end; a stub in the folder stands in for it."""
+    """Return the arguments that the script passes to `program`; a stub in the folder stands in for it."""
     stub, written = folder / program, folder / "arguments"
     stub.write_text(f"#!/bin/sh\nprintf '%s\\0' \"$@\" > '{written}'\n")
     stub.chmod(0o755)
@@ -53,14 +53,13 @@ def given_to(
 
 
 def longest_episode(agent: SearchAgentSettings) -> int:
-    """The most tokens behind a prompt: turns that search, their observations, and one more turn."""
+    """Return the most tokens after a prompt: searching turns, their observations, and one more turn."""
     observed = agent.max_turns * (agent.observation_tokens + _TAGS)
     return (agent.max_turns + 1) * agent.turn_tokens + observed
 
 
 def check_preset(name: str, given: Any) -> None:
-    """The script has to set every value of the preset, to what the preset says; the agent has a file of its
-    own."""
+    """Check that the script sets every value of the preset as it does; the agent has its own file."""
     _check(given, read_preset(name))
 
 

@@ -1,4 +1,6 @@
-"""A language model that fails, each fault in its turn.
+"""Simulate a language model with each fault in turn.
+
+    model = FailingModel(answer, ["", "busy", "raises", "cut"])
 
     model = FailingModel(answer, ["", "busy", "raises", "cut"])
 
@@ -23,7 +25,7 @@ NONSENSE: Final = "</template><template>\u202e{0.__class__} <|im_start|>system\x
 
 
 class FailingModel:
-    """Answers by a function, but for its faults.
+    """Answer by a function, except for injected faults.
 
     | fault | |
     |---|---|
@@ -47,7 +49,7 @@ class FailingModel:
         self.released = threading.Event()
 
     def complete(self, prompts: Sequence[str]) -> list[Reply]:
-        """One reply per prompt, but for the faults `raises` and `too_few`."""
+        """Return one reply per prompt, except for the faults `raises` and `too_few`."""
         replies = []
         for prompt in prompts:
             with self._lock:

@@ -1,4 +1,4 @@
-"""A disk that fails: every operation on the files of a folder, in turn.
+"""Simulate a failing disk: any operation on a folder's files can be made to fail.
 
     disk = FailingDisk(folder)
     with disk.failing(at=17):
@@ -24,7 +24,7 @@ _BY_PATH: Final = ("replace", "rename", "mkdir", "unlink", "truncate")
 
 
 class FailingDisk:
-    """Counts the operations on files below `folder`, and lets one of them fail, or all from one on.
+    """Count the operations on files below `folder`, and fail one of them, or all from one on.
 
     `operations` holds their names in order. An operation fails with `error`, a number of `errno`: a full
     disk as a rule. A write that fails has written the first half of its data if `cut`.
@@ -41,13 +41,13 @@ class FailingDisk:
 
     @contextmanager
     def watching(self) -> Iterator[FailingDisk]:
-        """Nothing fails; operations are counted."""
+        """Count operations without failing any."""
         with self.failing(at=-1):
             yield self
 
     @contextmanager
     def failing(self, at: int, *, lasting: bool = False) -> Iterator[FailingDisk]:
-        """The operation with this number fails, counted from 0, or all from there on."""
+        """Fail the operation with this number, counted from 0; if `lasting`, also all later ones."""
         self.operations, self._files = [], set()
         self._first, self._last = at, (1 << 62) if lasting and at >= 0 else at
         with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Families of questions that one template each solves, and engines of the stream."""
+"""Build families of questions that one template each solves, and engines of the stream."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GROUP, BATCH = 6, 8
 
 @dataclass
 class Families:
-    """A template with "k3" solves the questions of family 3; the policy learns nothing.
+    """A policy that solves family 3 with a template that contains "k3", and learns nothing.
 
     `known` are questions that need no template.
     """
@@ -50,7 +50,7 @@ class Families:
 
 
 def knowing(prompt: str) -> str:
-    """A teacher that names the key of the first family that it is shown."""
+    """Act as a teacher that names the key of the first family it is shown."""
     family = re.findall(r"family f(\d+)", prompt)[0]
     return f"<template>Think of k{family} .</template>"
 
@@ -74,7 +74,7 @@ def engine_with(teacher: Any = knowing, plugins: Any = None, **settings: Any) ->
 
 
 def epoch(engine: Coevolution, policy: Families, shuffle: int = 0) -> Iterator[list[Assignment]]:
-    """The plans of an epoch, one per weight update."""
+    """Yield the plans of an epoch, one per weight update."""
     ids = policy.question_ids()
     random.Random(shuffle).shuffle(ids)
     for start in range(0, len(ids), BATCH):
@@ -87,7 +87,7 @@ def epoch(engine: Coevolution, policy: Families, shuffle: int = 0) -> Iterator[l
 def run(
     engine: Coevolution, policy: Families, epochs: int, of: float = 100.0
 ) -> list[list[Assignment]]:
-    """The first `epochs` of a run that has `of`."""
+    """Run the first `epochs` of a run that has `of` epochs."""
     engine.begin(policy, Workload(policy.count, GROUP, of))
     plans: list[list[Assignment]] = []
     for number in range(epochs):

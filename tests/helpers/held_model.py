@@ -1,4 +1,4 @@
-"""A reflection model whose answers come when a test says so, in whatever thread it is asked; no clock."""
+"""Simulate a reflection model that answers when a test says so, in any thread, without a clock."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _SECONDS: Final = 60.0
 
 
 class ModelIsGone(Exception):
-    """A call that fails."""
+    """Raised by a failing call."""
 
 
 @dataclass
 class Job:
-    """Calls of one batch, one after the other, on a thread of their own."""
+    """Calls of one batch, one after the other, on their own thread."""
 
     future: Future[Any] | None = None
     waiting: str | None = None
@@ -37,9 +37,9 @@ class Job:
 
 
 class HeldModel:
-    """`reply` is the reflection function. Calls in the caller's thread are answered at once, others held.
+    """Answer calls in the caller's thread with `reply` at once, and hold all others.
 
-    `outcome` says what becomes of a prompt: an answer, an error, an answer after it was given up, or none.
+    `outcome` maps a prompt to an answer, an error, an answer after the call was abandoned, or none.
     """
 
     def __init__(self, text: Callable[[str], str], outcome: Callable[[str], Outcome]) -> None:
@@ -74,7 +74,7 @@ class HeldModel:
         return self._text(prompt)
 
     def in_thread(self, function: Callable[[], Any]) -> Future[Any]:
-        """As `threads.in_thread`; returns when the first call is held or all is over."""
+        """Act like `threads.in_thread`; return when the first call is held or all are done."""
         job = Job()
 
         def work() -> Any:
@@ -88,7 +88,7 @@ class HeldModel:
         return job.future
 
     def answer_one(self, number: int) -> None:
-        """Let one of the calls that may be answered go on, if there is one."""
+        """Let one of the calls that may be answered continue, if there is one."""
         open_ones = [job for job in self._held() if self._of(job) in ("answer", "fail")]
         if open_ones:
             self._let_on(open_ones[number % len(open_ones)])
@@ -100,13 +100,13 @@ class HeldModel:
                 self._let_on(job)
 
     def answer_late(self) -> None:
-        """Those whose time is over, and that are not to hang for ever."""
+        """Answer the calls whose time is up, except those that hang forever."""
         for job in self._held():
             while job.overdue and job.waiting is not None and self._of(job) != "never":
                 self._let_on(job)
 
     def due(self, future: Future[Any]) -> Any:
-        """What was answered, now that it is wanted. Raises TimeoutError for what is held for longer."""
+        """Return the answer that is now needed. Raises TimeoutError for calls that are held longer."""
         job = next((job for job in self.jobs if job.future is future), None)
         while job is not None and job.waiting is not None:
             if self._of(job) not in ("answer", "fail"):
@@ -116,7 +116,7 @@ class HeldModel:
         return future.result(_SECONDS)
 
     def kill(self) -> None:
-        """Whatever is under way is gone, and never comes back to anybody."""
+        """Drop everything in flight; no caller ever receives it."""
         held = self._held()
         self.lost.update(job.waiting for job in held if job.waiting is not None)
         self._dead += held
@@ -153,7 +153,7 @@ class HeldModel:
 
 @contextmanager
 def held_calls() -> Iterator[list[HeldModel]]:
-    """Calls in the background are those of the first model in this list, while it lasts.
+    """Run background calls by the first model in this list, while it has any.
 
     Batches are under way together, the calls of one batch one after the other. Needs a `concurrency` above
     the number of batches that are held at once, or they would wait for each other.

@@ -1,4 +1,4 @@
-"""Runs README's own commands with the checkout's root as the working directory, as a new user does."""
+"""Run README's commands with the checkout's root as working directory, as a new user does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from helpers.ray_run import inherited
 
 
 def readme_command(module: str) -> list[str]:
-    """The arguments of README's `python -m MODULE ...`, without the dots for the rest."""
+    """Return the arguments of README's `python -m MODULE ...`, without the trailing dots."""
     lines = (ROOT / "README.md").read_text("utf-8").splitlines()
     (line,) = [line for line in lines if line.startswith(f"python -m {module} ")]
     return [word for word in line.split()[3:] if word != "..."]
@@ -21,7 +21,7 @@ def readme_command(module: str) -> list[str]:
 def run_in_checkout(
     module: str, arguments: Sequence[str], folder: Path
 ) -> subprocess.CompletedProcess[str]:
-    """`python -m MODULE`, from the root; `folder` is for caches."""
+    """Run `python -m MODULE` from the root; `folder` is for caches."""
     return subprocess.run(
         [sys.executable, "-m", module, *arguments],
         cwd=ROOT,

@@ -1,4 +1,4 @@
-"""An engine with INSPO, driven as an adapter drives it, for `tests/core/algorithms/inspo`."""
+"""Drive an engine with INSPO as an adapter does, for `tests/core/algorithms/inspo`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def tagged(texts: Iterable[str]) -> str:
 
 
 def teacher(prompt: str) -> str:
-    """Adds the key of a shown question to the instruction; without failures, other words for it."""
+    """Add the key of a shown question to the instruction; without failures, paraphrase it."""
     parent = re.findall(r"<ins_0>\n(.*?)\n</ins_0>", prompt, re.DOTALL)[0]
     asked = re.findall(r"[Ww]rite (\d+) ", prompt)[0]
     additions = [f"k{n}" for n in re.findall(r"what is (\d+)\?", prompt)]
@@ -49,7 +49,7 @@ class Run:
     plans: list[list[Assignment]] = field(default_factory=list)
 
     def step(self, size: int = 1, last: bool = False, groups: int | None = None) -> None:
-        """Every question, or as many as asked for, in a group of `size`; then a weight update."""
+        """Run every question, or the first `groups`, in a group of `size`; then update the weights."""
         plan = self.engine.plan(sorted(self.policy.questions)[:groups], size)
         self.plans.append(plan)
         self.engine.observe([self.rollout(assignment) for assignment in plan])
@@ -69,7 +69,7 @@ class Run:
 
     @property
     def choices(self) -> list[tuple[int, str, str]]:
-        """Which question ran under which instruction, in all plans."""
+        """Return which question ran under which instruction, in all plans."""
         return [
             (a.round, a.question_id, a.instruction.text)
             for plan in self.plans
@@ -122,7 +122,7 @@ DECISIONS = (
 
 
 def decisions(run: Run) -> list[dict[str, Any]]:
-    """What the journal says about a run, without the time and the attempt."""
+    """Return the journal's decisions about a run, without time and attempt."""
     return [
         {name: value for name, value in event.items() if name not in ("time", "attempt")}
         for event in run.events(*DECISIONS)

@@ -1,4 +1,4 @@
-"""INSPO on the questions of `trl_world`: settings in small, a teacher, and what a run decided."""
+"""Run INSPO on the questions of `trl_world`: small settings, a teacher, and a run's decisions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ QUESTIONS = [task.question for task in TASKS]
 
 
 def teach(prompt: str) -> str:
-    """Three more words for the parent that the prompt shows: a function of the parent alone."""
+    """Add three words to the parent that the prompt shows, as a function of the parent alone."""
     parent = re.search(r"<ins_0>\s*(.*?)\s*</ins_0>", prompt, re.DOTALL)
     assert parent is not None
     words = ("always", "now", "carefully")
@@ -38,7 +38,7 @@ def teach(prompt: str) -> str:
 
 
 def settings(**changes: Any) -> dict[str, Any]:
-    """Sections are merged with the small ones."""
+    """Return small settings, with these sections merged in."""
     return {
         "algorithms": ("inspo",),
         "question_id_column": "id",
@@ -50,7 +50,7 @@ def settings(**changes: Any) -> dict[str, Any]:
 
 @dataclass(eq=False)
 class Recorder:
-    """A stranger's plugin that keeps what it is told: the rounds, and the population of each."""
+    """A third-party plugin that records the rounds, and the population at each."""
 
     rounds: list[Sequence[Group]] = field(default_factory=list)
     populations: list[list[str]] = field(default_factory=list)
@@ -67,7 +67,7 @@ class Recorder:
 
 
 class BestSoFar(TrainerCallback):
-    """Added after ours: the argmax over the windows after every step, worked out by hand."""
+    """Compute the argmax over the windows by hand after every step; added after our callback."""
 
     def __init__(self, callback: Any) -> None:
         self.texts: list[str] = []
@@ -78,7 +78,7 @@ class BestSoFar(TrainerCallback):
 
 
 def population(callback: Any) -> list[dict[str, Any]]:
-    """The members as the state has them, oldest first."""
+    """Return the members in the state, oldest first."""
     members: list[dict[str, Any]] = inspo_state(callback)["population"]
     return members
 
@@ -89,14 +89,14 @@ def inspo_state(callback: Any) -> dict[str, Any]:
 
 
 def argmax(members: list[dict[str, Any]]) -> str:
-    """`I* = argmax w_j` over the members with a window entry, the older one on a tie."""
+    """Return `I* = argmax w_j` over the members with a window entry, the older one on a tie."""
     seen = [member for member in members if member["window"]]
     best = max(seen, key=lambda member: sum(member["window"]) / len(member["window"]))
     return str(best["instruction"]["text"])
 
 
 def events(trainer: Any, *names: str) -> list[dict[str, Any]]:
-    """The journal's events, or those with these names."""
+    """Return the journal's events, optionally only those with these names."""
     path = Path(trainer.args.output_dir) / "coevo" / "events.jsonl"
     written = [json.loads(line) for line in path.read_text().splitlines()]
     return [event for event in written if not names or event["event"] in names]

@@ -1,4 +1,4 @@
-"""Journals of runs, made by the engine or line by line."""
+"""Write journals of runs, with the engine or line by line."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ INSPO: Mapping[str, Any] = {
 def run_in(
     folder: Path, settings: Mapping[str, Any], *, epochs: int = 3, reply: Any = helpful_reply
 ) -> Path:
-    """A run of the engine without a trainer; returns its folder `coevo`."""
+    """Run the engine without a trainer and return its folder `coevo`."""
     reflection = {"function": reply}
     engine = Coevolution.from_settings(
         Settings(**settings, reflection=reflection), output_dir=folder
@@ -53,7 +53,7 @@ def run_in(
 
 
 def write(folder: Path, events: list[dict[str, Any]]) -> Path:
-    """A journal of these events, with a header; returns the folder."""
+    """Write a journal of these events, with a header; return the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     header = {"event": "run_begins", "journal": FORMAT, "settings": {"algorithms": ["p2o"]}}
     lines = [
@@ -65,7 +65,7 @@ def write(folder: Path, events: list[dict[str, Any]]) -> Path:
 
 
 def checked(name: str, text: str, **fields: Any) -> dict[str, Any]:
-    """An event of the gates, let in unless there is a `reason`."""
+    """Return a gate event, accepted unless there is a `reason`."""
     described = {"id": name, "kind": "template", "text": text, "origin": "x", "parents": []}
     described["parents"] = fields.pop("parents", [])
     fields.setdefault("reason", None)
@@ -73,7 +73,7 @@ def checked(name: str, text: str, **fields: Any) -> dict[str, Any]:
 
 
 def week(events: int) -> Iterator[dict[str, Any]]:
-    """Of a long run: so many events, of the kinds that one has."""
+    """Return the events of a long run, in realistic kinds."""
     rng = random.Random(0)
     words = [
         "think",

@@ -1,4 +1,4 @@
-"""A policy that is a rule, and the engine's surroundings without a trainer."""
+"""Provide a rule-based policy, and an engine without a trainer."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from prompt_coevo.types import PolicyVersion, Question, Rollout, RolloutRequest
 
 @dataclass
 class KeyedPolicy:
-    """Solves a question iff the instruction or the template names its key: "k3" solves question "q3".
+    """Solve a question iff the instruction or template names its key: "k3" solves "q3".
 
-    With `families = 5`, "k3" solves "q3", "q8", "q13" and so on. `batches` records the requests of
-    every call. It is a policy in the sense of `prompt_coevo.policy.Policy`; there is no trainer.
+    With `families = 5`, "k3" solves "q3", "q8", "q13" and so on. `batches` records the requests of every
+    call. It implements `prompt_coevo.policy.Policy` without a trainer.
     """
 
     questions: dict[str, Question]
@@ -63,8 +63,9 @@ def engine_of(
     plugins: dict[str, object] | None = None,
     **settings: Any,
 ) -> Coevolution:
-    """An engine; `reply` is the reflection function, other arguments are settings. With a section `p2o` and
-    no methods it is P2O's."""
+    """Build an engine; `reply` is the reflection function, other arguments are settings. A section `p2o`
+    without `algorithms` selects P2O.
+    """
     if "p2o" in settings:
         settings.setdefault("algorithms", "p2o")
     settings.setdefault("reflection", {"function": reply})

@@ -1,4 +1,4 @@
-"""Questions of kinds, written in several languages, in symbols, in code, and under instructions."""
+"""Generate questions of several kinds: in languages, in symbols, in code, and under instructions."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _NAMES: Final = (
 
 
 def in_language(name: str, count: int, seed: int) -> Kinds:
-    """Two terms of a kind in one of four sentences."""
+    """Put two terms of a kind into one of four sentences."""
     rng = random.Random(seed)
     kinds, sentences = (text.split(";") for text in LANGUAGES[name])
     return [
@@ -60,7 +60,7 @@ def in_language(name: str, count: int, seed: int) -> Kinds:
 
 
 def topics(count: int, seed: int, kinds: int = 16) -> Kinds:
-    """Two words of three that a kind has, and one that no other question has."""
+    """Combine two of a kind's three words with one word that no other question has."""
     rng = random.Random(seed)
     drawn = [rng.randrange(kinds) for _ in range(count)]
     return [
@@ -71,7 +71,7 @@ def topics(count: int, seed: int, kinds: int = 16) -> Kinds:
 
 
 def under(instructions: Sequence[str], share: float, questions: Kinds, seed: int) -> Kinds:
-    """Some of the questions begin, or end, with an instruction."""
+    """Begin or end some of the questions with an instruction."""
     rng = random.Random(seed)
     return [
         (rng.choice(instructions).format(text) if rng.random() < share else text, kind)
@@ -80,7 +80,7 @@ def under(instructions: Sequence[str], share: float, questions: Kinds, seed: int
 
 
 def sentences(kinds: int, count: int, seed: int, numbers: int, names: int) -> Kinds:
-    """A long sentence for each kind, in which only numbers and names differ."""
+    """Write a long sentence for each kind, in which only numbers and names differ."""
     rng = random.Random(seed)
     made: Kinds = []
     for _ in range(count):
@@ -105,7 +105,7 @@ def latex(count: int, seed: int) -> Kinds:
 
 
 def formulas(count: int, seed: int) -> Kinds:
-    """An operator alone is the kind."""
+    """Write formulas whose kind is their operator alone."""
     rng = random.Random(seed)
     kinds = ("∫ {}x dx", "∑ {}k", "∂f/∂x of {}xy", "x ≤ {}", "A ∪ B, {}")
     return [
@@ -118,7 +118,7 @@ def formulas(count: int, seed: int) -> Kinds:
 
 
 def code(count: int, seed: int) -> Kinds:
-    """Functions in both styles of names; the parts of a name are the kind."""
+    """Write functions in both naming styles; the parts of a name are the kind."""
     rng = random.Random(seed)
     asked = ("What does {f}(x{n}) return?", "Mend def {f}(x{n}): return x{n}", "Test {f}({n}).")
     made: Kinds = []

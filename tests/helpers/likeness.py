@@ -1,4 +1,4 @@
-"""A likeness for tests: by a value that questions share."""
+"""Define likeness for tests by a value that questions share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from prompt_coevo.algorithms.stream.likeness import Alike
 
 
 class SharedValue:
-    """Questions with an equal value, such as a topic, are alike by `weight`; None is unlike all."""
+    """Treat questions with an equal value, such as a topic, as alike by `weight`; None is unlike all."""
 
     def __init__(self, values: Sequence[Hashable | None], weight: float = 0.5) -> None:
         self._values, self._weight = values, weight

@@ -1,4 +1,4 @@
-"""What a language model, or the server in front of it, can do to us: one table for every adapter.
+"""List the misbehaviours of a language model or its server, in one table for every adapter.
 
 Each kind wraps the same useful template, which would be adopted if nothing were wrong with the reply.
 """
@@ -19,7 +19,7 @@ USEFUL = "Remember: " + " ".join(f"k{n}" for n in range(20))
 
 
 def questions(count: int) -> dict[str, Question]:
-    """Questions that the scripted policy solves if the template names their key."""
+    """Return questions that the scripted policy solves if the template names their key."""
     return {
         f"q{n}": Question(f"q{n}", f"what is {n}, written out as an English word?", f"answer {n}")
         for n in range(count)
@@ -31,7 +31,7 @@ def tagged(text: str) -> str:
 
 
 def leak(body: dict[str, Any]) -> str:
-    """A useful template with the first question that the prompt shows."""
+    """Return a useful template that contains the first question of the prompt."""
     shown = re.search(r"<question>\n(.*?)\n</question>", body["messages"][0]["content"], re.DOTALL)
     assert shown is not None
     return tagged(f"{USEFUL} {shown[1]}")
@@ -39,7 +39,7 @@ def leak(body: dict[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Misbehaviour:
-    """One kind: what the server answers, and what the journal must then hold.
+    """One kind of misbehaviour: the server's answers and the journal's expected content.
 
     `settings` are changes by section. `event` is a journal event with `reason` in its reason or
     error. `refused` means that no server listens. `adopted` says whether the useful template may be
@@ -134,7 +134,7 @@ MISBEHAVIOURS = (
 
 
 def for_instructions(answer: Answer) -> Answer:
-    """The same answer to INSPO's proposers: its candidate in <ins_1> tags."""
+    """Return the same answer for INSPO's proposers: its candidate in <ins_1> tags."""
     if isinstance(answer, str):
         return _TEMPLATE_TAG.sub(r"\1ins_1>", answer)
     if isinstance(answer, dict):

@@ -1,6 +1,6 @@
-"""`docs/mistakes.md`: what is done wrong, and the sentence that says so. Tests make each mistake for real.
+"""Read and write `docs/mistakes.md`: mistakes and their messages. Tests make each mistake for real.
 
-Each part of the page belongs to one file of tests. `COEVO_WRITE_MISTAKES=1` writes what they found.
+Each part of the page belongs to one test file. `COEVO_WRITE_MISTAKES=1` writes what they found.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _MARKS: Final = r"(<!-- mistakes: {part} -->\n).*?(<!-- end -->)"
 
 
 def parts() -> list[str]:
-    """The names of the page's parts."""
+    """Return the names of the page's parts."""
     return re.findall(r"<!-- mistakes: (.+?) -->", PAGE.read_text("utf-8"))
 
 
 def read(part: str) -> dict[str, str]:
-    """The part's rows: what is done, and what is said."""
+    """Return the part's rows: the mistake and its message."""
     found = re.search(_MARKS.format(part=part), PAGE.read_text("utf-8"), re.DOTALL)
     assert found, f"docs/mistakes.md has no part {part!r}"
     rows = [line for line in found[0].splitlines() if line.startswith("| ")][1:]
@@ -30,14 +30,14 @@ def read(part: str) -> dict[str, str]:
 
 
 def compare(part: str, found: Mapping[str, str]) -> None:
-    """Hold the part against what was really said, or write it."""
+    """Compare the part with the real messages, or write it."""
     if os.environ.get("COEVO_WRITE_MISTAKES"):
         _write(part, found)
     assert read(part) == dict(found), "COEVO_WRITE_MISTAKES=1 writes docs/mistakes.md anew"
 
 
 def told(error: BaseException, *folders: Path) -> str:
-    """The sentence of an error, without what is different on every machine."""
+    """Return an error's sentence, without what differs between machines."""
     text = str(error)
     for folder in folders:
         text = text.replace(str(folder), "FOLDER")

@@ -41,12 +41,12 @@ class Turns(AgentInstanceBase):  # type: ignore[misc]
 
 
 def even(text: str) -> float:
-    """Whether a turn has an even number of words."""
+    """Return 1 if a turn has an even number of words, else 0."""
     return float(len(text.replace("<end>", "").split()) % 2 == 0)
 
 
 class AgentExecutor(MultiTurnAgentExecutor):  # type: ignore[misc]
-    """What OpenRLHF looks for in the file."""
+    """The class that OpenRLHF looks for in the file."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         super().__init__(Turns)

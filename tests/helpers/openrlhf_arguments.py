@@ -1,4 +1,4 @@
-"""The arguments of OpenRLHF that our checks look at, as it hands them on."""
+"""Build the OpenRLHF arguments that our checks read, as OpenRLHF passes them on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def arguments(**changes: Any) -> SimpleNamespace:
-    """Of a run that is served, with changes by their dotted names."""
+    """Return the arguments of a served run, changed by dotted names."""
     values: dict[str, Any] = {
         "rollout.n_samples_per_prompt": 4,
         "reward.remote_url": ["reward.py"],

@@ -1,8 +1,7 @@
-"""Record, in OpenRLHF's own processes and below the adapter, what the kit needs beyond the logs of
-the stand-ins.
+"""Record below the adapter, in OpenRLHF's processes, what the kit needs beyond the stand-ins' logs.
 
-`COEVO_TEST_INSTALL` names `install`. Events go to the log of the server, in between what was generated, so
-that their order is known; the weights to files next to it.
+`COEVO_TEST_INSTALL` names `install`. Events go to the server's log, between the generations, so that
+their order is known; the weights go to files next to it.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ def install() -> None:
 
 
 def logs() -> Path:
-    """The folder of this start's logs."""
+    """Return the folder of this start's logs."""
     return Path(os.environ["COEVO_TEST_ACTOR_LOG"]).parent
 
 
 class _Generation:
-    """Note what the host was doing at every request. `SamplesGenerator` is the class below ours."""
+    """Record the trainer's activity at every request. `SamplesGenerator` is the class below ours."""
 
     def __init__(self, module: Any) -> None:
         self.moment = "train"
@@ -64,7 +63,9 @@ class _Generation:
     def _dispatch(
         self, original: Callable[..., Any], host: Any, prompts: Any, labels: Any, **options: Any
     ) -> Any:
-        """Of equal requests Ray may deliver any one first; numbered, each has its own random numbers."""
+        """Number equal requests, which Ray may deliver in any order, so that each has its own random
+        numbers.
+        """
         if self.moment != "policy":
             return original(host, prompts, labels, **options)
         references = []
@@ -107,7 +108,7 @@ class _Generation:
 
 
 def _host_state(policy: Any) -> dict[str, str]:
-    """Of the generator's process; the weights and whether the engines sleep are in the server's log."""
+    """Return the generator process's state; the server's log has the weights and the engines' sleep."""
     state = np.random.get_state(legacy=True)
     numbers = [torch.get_rng_state().tolist(), random.getstate(), list(map(repr, state))]
     metrics = logs() / "metrics.jsonl"
@@ -119,7 +120,7 @@ def _host_state(policy: Any) -> dict[str, str]:
 
 
 def _keep_weights(module: Any) -> None:
-    """The actor's weights after every update, by the number of its optimizer."""
+    """Save the actor's weights after every update, by the number of its optimizer."""
 
     def around(original: Callable[..., Any], trainer: Any, *args: Any, **options: Any) -> Any:
         engine = trainer.actor.model
@@ -160,7 +161,7 @@ def _count_engines(module: Any) -> None:
 
 
 def _write_down(kind: Any, error: BaseException, trace: Any) -> None:
-    """What ends the driver: Ray's error, in whose text the actor's is."""
+    """Write down the error that ends the driver: Ray's, which quotes the actor's."""
     (logs() / REFUSED).write_text(str(error))
     sys.__excepthook__(kind, error, trace)
 

@@ -1,4 +1,4 @@
-"""OpenRLHF's sample generator without its trainer: real Ray, real vLLM actors, made-up responses.
+"""Run OpenRLHF's sample generator without its trainer: real Ray, real vLLM actors, made-up responses.
 
 For tests and `benchmarks/data_plane_openrlhf.py`. Stand-ins: vLLM and flash-attn, of which only names
 count, so their folder has to be on the path before this is imported (`standins_on_path`).
@@ -35,7 +35,7 @@ _PATH = f"{TESTS / 'standins' / 'openrlhf'}:{TESTS}:{TESTS.parent / 'benchmarks'
 
 
 class Executor:
-    """Responses of so many tokens, half of which are worth 1."""
+    """Return responses of this many tokens, half of them with reward 1."""
 
     def __init__(self, tokens: int) -> None:
         self._tokens = tokens
@@ -70,7 +70,7 @@ class MakesUp(CoevoRolloutActor):
 
 
 class HalfTemplated:
-    """Every second group runs under two templates and no one, the others as they are."""
+    """Run every second group under two templates and none, the others unchanged."""
 
     @hookimpl
     def coevo_plan_group(self, group: int, group_size: int) -> Any:
@@ -81,7 +81,7 @@ class HalfTemplated:
 
 
 def strategy(folder: Path, questions: int, size: int, tokens: int) -> SimpleNamespace:
-    """As far as generator and dataset look at it."""
+    """Build a strategy with only what generator and dataset read."""
     settings = Settings(
         algorithms="stream",
         reflection={"model": "openai/nobody", "total_timeout_s": 1},
@@ -115,7 +115,7 @@ def strategy(folder: Path, questions: int, size: int, tokens: int) -> SimpleName
 
 @contextmanager
 def local_ray(folder: Path, store: int = 200_000_000) -> Iterator[None]:
-    """Ray for this process, with the stand-ins for its workers."""
+    """Run Ray for this process, with the stand-ins for its workers."""
     with chdir(folder):  # workers import from where their driver is
         ray.init(
             num_cpus=8,  # logical
@@ -130,7 +130,7 @@ def local_ray(folder: Path, store: int = 200_000_000) -> Iterator[None]:
 
 
 def engines(number: int, tokens: int) -> list[Any]:
-    """So many vLLM actors, in `local_ray`."""
+    """Start this many vLLM actors in `local_ray`."""
     actor = ray.remote(num_cpus=0)(MakesUp)
     return [actor.remote(tokens) for _ in range(number)]
 
@@ -138,7 +138,7 @@ def engines(number: int, tokens: int) -> list[Any]:
 def generator(
     folder: Path, actors: list[Any], questions: int, size: int, tokens: int, *, bare: bool = False
 ) -> SamplesGenerator:
-    """OpenRLHF's, if it is to be `bare`, else the adapter's, with `HalfTemplated`."""
+    """Return OpenRLHF's generator if `bare`, else the adapter's with `HalfTemplated`."""
     host = strategy(folder, questions, size, tokens)
     tokenizer = AutoTokenizer.from_pretrained(base_policy_path())
     texts = [

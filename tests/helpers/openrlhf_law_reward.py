@@ -1,4 +1,4 @@
-"""The kit's rewards as a file for `--reward.remote_url`. The label of a question is its id."""
+"""The kit's rewards as a file for `--reward.remote_url`. A question's label is its id."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _JOB = Job({}, (), rewards=json.loads(Path(os.environ["COEVO_TEST_REWARD_RULES"]
 
 
 def reward_func(queries: list[str], prompts: list[str], labels: list[str]) -> dict[str, Any]:
-    """OpenRLHF asks for one response at a time."""
+    """Score one response, as OpenRLHF asks."""
     random.random()  # as a reward function with a random choice would
     (query,), (prompt,), (label,) = queries, prompts, labels
     asked, whole = (

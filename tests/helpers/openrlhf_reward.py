@@ -1,7 +1,7 @@
-"""The demo's rewards as a file for `--reward.remote_url`; `COEVO_TEST_REWARD` names which.
+"""The demo's rewards as a file for `--reward.remote_url`; `COEVO_TEST_REWARD` selects one.
 
-OpenRLHF executes the file without putting it into `sys.modules`, and takes `reward_func`. It asks for
-one response at a time.
+OpenRLHF executes the file without adding it to `sys.modules`, and calls `reward_func` for one response
+at a time.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from worlds.pairs.world import reward
 
 
 def demo(answer: str, label: str) -> float:
-    """1 for the right answer in the strict format."""
+    """Return 1 for the right answer in the strict format."""
     return reward(answer, label)
 
 
 def facts(answer: str, label: str) -> float:
-    """The same in the world of many facts."""
+    """Return the same in the world of many facts."""
     return facts_reward(answer, label)
 
 
 def unnamed(answer: str, label: str) -> float:
-    """The same in the language model's world."""
+    """Return the same in the language model's world."""
     return unnamed_reward(answer, label)
 
 
 def distinct_words(answer: str, label: str) -> float:
-    """A reward that differs between rollouts, so that every group has a gradient."""
+    """Return a reward that differs between rollouts, so that every group has a gradient."""
     return len(set(answer.split())) / 20
 
 
 def says_yes(answer: str, label: str) -> float:
-    """1 for an answer with the word, for a policy that a test's script speaks for."""
+    """Return 1 for an answer with the word "yes", for a policy scripted by a test."""
     return float("yes" in answer)
 
 
@@ -59,7 +59,7 @@ _LAYOUT = re.compile(r".*(?:<assistant>|<\|im_start\|>assistant\n)", re.DOTALL)
 
 
 def reward_func(queries: list[str], prompts: list[str], labels: list[str]) -> dict[str, Any]:
-    """Rewards, and whether the answers are right as a metric `acc`."""
+    """Return rewards, and the correctness of the answers as metric `acc`."""
     answers = [re.sub(r"<end>|<\|im_end\|>", "", _LAYOUT.sub("", query)) for query in queries]
     scores = torch.tensor([_SCORE(a, label) for a, label in zip(answers, labels, strict=True)])
     right = torch.tensor([_RIGHT(a, label) for a, label in zip(answers, labels, strict=True)])

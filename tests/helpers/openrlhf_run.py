@@ -1,12 +1,12 @@
-"""Runs the unmodified `python -m openrlhf.cli.train_ppo_ray` on a CPU, with the stand-ins.
+"""Run the unmodified `python -m openrlhf.cli.train_ppo_ray` on a CPU, with the stand-ins.
 
     result = run_openrlhf(tmp_path, train=rows(TASKS), overrides=["--train.num_episodes=2"])
     assert result.returncode == 0, result.tail
 
-A run's checkpoints are in its folder; every start writes logs of its own, so that a second start in
-the same folder resumes. Only one may run at a time on a small machine.
+A run's checkpoints are in its folder; every start writes its own logs, so a second start in the same
+folder resumes. Only one may run at a time on a small machine.
 
-Nothing is compiled for DeepSpeed, see `standins.openrlhf.cpu`.
+DeepSpeed compiles nothing, see `standins.openrlhf.cpu`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Row = Mapping[str, Any]
 
 
 def rows(tasks: Iterable[Task] = TASKS) -> list[Row]:
-    """The demo's questions as `run_openrlhf` takes them."""
+    """Return the demo's questions in the form that `run_openrlhf` takes."""
     return [
         {"input": [{"role": "user", "content": task.question}], "label": spell(task.answer)}
         for task in tasks
@@ -78,13 +78,13 @@ class OpenRLHFRun(RayRun):
     ) -> None:
         """Write the data and start. Later overrides win over earlier ones and over the defaults.
 
-        A row is `{"input": chat, "label": text}` with, if wanted, `datasource` and more columns. Without
-        `train` the demo's 8 hard questions are taken; only with `val` is there an evaluation dataset.
-        An override is an argument of the command line; a flag that is on by default cannot be turned off.
-        `reward` names a function of `helpers.openrlhf_reward`; with an `agent`, a file, rewards are its
-        own. With a `template` prompts are texts, put into it. `warm` forks all processes of all runs from
-        one with torch and DeepSpeed imported, see `helpers.warm_python`: the first run pays for it.
-        With `real_vllm` vLLM is the one that is installed, see `standins.openrlhf.real_vllm`.
+        A row is `{"input": chat, "label": text}`, optionally with `datasource` and more columns. `train`
+        defaults to the demo's 8 hard questions; only `val` adds an evaluation dataset. An override is a
+        command-line argument; a flag that is on by default cannot be turned off. `reward` names a function
+        of `helpers.openrlhf_reward`; an `agent` file brings its own rewards. With a `template`, prompts are
+        texts inserted into it. `warm` forks all processes of all runs from one with torch and DeepSpeed
+        imported (see `helpers.warm_python`): the first run pays for it. `real_vllm` uses the installed vLLM
+        (see `standins.openrlhf.real_vllm`).
         """
         super().__init__(folder)
         write_rows(self._logs / "train.jsonl", rows() if train is None else train)
@@ -107,7 +107,7 @@ class OpenRLHFRun(RayRun):
 
     @property
     def logs(self) -> Path:
-        """The folder of this start's logs."""
+        """Return the folder of this start's logs."""
         return self._logs
 
     def metrics(self) -> dict[int, dict[str, float]]:
@@ -198,7 +198,7 @@ def run_openrlhf(folder: Path, timeout: float = HANGS_AFTER_S, **arguments: Any)
 def check_openrlhf(
     folder: Path, module: str, arguments: Sequence[str]
 ) -> subprocess.CompletedProcess[str]:
-    """Start as far as arguments are checked; then `args.json` in the folder has them.
+    """Start up to the argument check, after which the folder contains `args.json`.
 
     See `standins.openrlhf.check`.
     """
@@ -225,10 +225,10 @@ def check_openrlhf(
 
 
 def _warm_python() -> str:
-    """Stands in for `python`, with torch and DeepSpeed imported already."""
+    """Return a replacement for `python` that has torch and DeepSpeed imported."""
     return client_command(warm_server(_MODULES, tuple(_IMPORT_SETTINGS.items())))
 
 
 def write_rows(path: Path, data: Sequence[Row]) -> None:
-    """A file of JSON lines in OpenRLHF's format."""
+    """Write a JSON lines file in OpenRLHF's format."""
     path.write_text("".join(json.dumps(dict(row)) + "\n" for row in data))

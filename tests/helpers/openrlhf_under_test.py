@@ -1,8 +1,8 @@
-"""OpenRLHF's adapter under the kit's laws: the unmodified `train_ppo_ray` on the stand-ins, written down.
+"""Run OpenRLHF's adapter under the kit's laws: the unmodified `train_ppo_ray` on the stand-ins.
 
-What happened is read from the logs of the stand-ins, which stand where vLLM and the loss are, and from
-`helpers.openrlhf_facts`, which is in OpenRLHF's classes below the adapter's. Log-probs and greedy answers
-to compare with are computed here, by the weights that the actor had.
+Events come from the stand-ins' logs (in place of vLLM and the loss) and from `helpers.openrlhf_facts`,
+which sits in OpenRLHF's classes below the adapter. Log-probs and greedy answers to compare with are
+computed here, with the weights that the actor had.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ larger."""
 
 
 class OpenRLHFUnderTest:
-    """`prompt_coevo.testing.adapter.AdapterUnderTest`."""
+    """Implement `prompt_coevo.testing.adapter.AdapterUnderTest`."""
 
     lacks: Mapping[Capability, str] = {
         "late rollouts": "a generation waits for all of its rollouts, the asynchronous trainer's too",
@@ -183,7 +183,7 @@ def _flags(job: Job) -> list[str]:
 
 
 def _as_flags(prefix: str, settings: Mapping[str, Any]) -> list[str]:
-    """The settings of a job as a user gives them to OpenRLHF."""
+    """Return a job's settings as a user gives them to OpenRLHF."""
     flags: list[str] = []
     for name, value in settings.items():
         if isinstance(value, Mapping):
@@ -195,12 +195,12 @@ def _as_flags(prefix: str, settings: Mapping[str, Any]) -> list[str]:
 
 
 def _start_of(job: Job) -> int:
-    """After how many updates a run begins."""
+    """Return the number of updates before a run begins."""
     return 0 if job.resume_from is None else int(job.resume_from.name.removeprefix("global_step"))
 
 
 def _put_back(checkpoint: Path, folder: Path) -> None:
-    """Have a run in this folder go on from the checkpoint, as a user would."""
+    """Make a run in this folder resume from the checkpoint, as a user would."""
     actor = folder / "checkpoints" / "_actor"
     if checkpoint.parent != actor:
         shutil.copytree(checkpoint, actor / checkpoint.name)
@@ -208,7 +208,7 @@ def _put_back(checkpoint: Path, folder: Path) -> None:
 
 
 def _refusal(logs: Path, result: Result) -> Exception:
-    """The error of ours that ended a run, else one with the end of its output."""
+    """Return our error that ended a run, or one with the end of its output."""
     told = re.search(r"^error: (.*)\Z", result.output, re.DOTALL | re.MULTILINE)
     if told:
         return errors.HostError(told[1].strip())
@@ -226,8 +226,7 @@ def _named(result: Result, name: str) -> list[Event]:
 
 
 def _sampled(result: Result) -> list[Sampled]:
-    """What the engine generated, in an order of their own: which requests share a batch depends on how
-    busy the machine is."""
+    """Return the generated responses in a canonical order: batching depends on how busy the machine is."""
     rows = [
         Sampled(
             event["moment"],
@@ -253,7 +252,7 @@ def _evaluated(result: Result) -> list[Evaluated]:
 
 
 def _scored(job: Job, folder: Path) -> list[Scored]:
-    """What the reward function was given; a prompt of no question stays the text that it is."""
+    """Return the reward function's inputs; a prompt of no question stays a text."""
     chats_of = {_rendered(row["prompt"]): row["prompt"] for row in job.rows}
     return [
         Scored(**{**call, "prompt": chats_of.get(call["prompt"], call["prompt"])})
@@ -262,7 +261,7 @@ def _scored(job: Job, folder: Path) -> list[Scored]:
 
 
 def _epochs(job: Job, result: Result) -> list[int]:
-    """OpenRLHF draws from its data loader until it is exhausted, at an even number of batches once more."""
+    """Compute epochs: OpenRLHF draws until its loader is exhausted, once more at an even batch count."""
     updates, epochs = _start_of(job), []
     for event in result.server:
         if event["event"] == "updated":
@@ -273,7 +272,7 @@ def _epochs(job: Job, result: Result) -> list[int]:
 
 
 def _dataset(job: Job, result: Result) -> list[Any]:
-    """The rows as OpenRLHF's dataset had them when an epoch was over."""
+    """Return the rows of OpenRLHF's dataset at the end of an epoch."""
     seen = _named(result, "exhausted")
     if not seen:
         return []
@@ -299,7 +298,7 @@ def _around_policy(result: Result) -> Iterator[tuple[dict[str, str], dict[str, s
 
 
 def _trained(result: Result, weights: Mapping[int, Weights]) -> Iterator[Trained]:
-    """Each row of the loss, next to forward passes by the weights of its round."""
+    """Yield each row of the loss, next to forward passes with the weights of its round."""
     for row in result.actor:
         update, ids = row["step"], row["sequences"]
         positions = [place for place, kept in enumerate(row["action_mask"], 1) if kept]
@@ -328,7 +327,7 @@ def _trained(result: Result, weights: Mapping[int, Weights]) -> Iterator[Trained
 
 
 def _asked(result: Result, row: Event, completion: list[int]) -> list[int]:
-    """The prompt that a completion was sampled with. Of several, the one whose log-probs it has."""
+    """Return the prompt that a completion was sampled with; of several, the one with matching log-probs."""
     found: list[Event] = [
         event
         for event in result.generated()
@@ -359,7 +358,7 @@ def _first_weights() -> Weights:
 
 
 def _logits(weights: Weights, ids: Sequence[int]) -> torch.Tensor:
-    """Of the token after each, (L, V)."""
+    """Return the logits after each token, (L, V)."""
     _model().load_state_dict(weights)
     with torch.no_grad():
         logits: torch.Tensor = _model()(torch.tensor([ids])).logits[0].float()
@@ -367,7 +366,7 @@ def _logits(weights: Weights, ids: Sequence[int]) -> torch.Tensor:
 
 
 def _log_probs(weights: Weights, ids: Sequence[int], begins: int | None = None) -> list[float]:
-    """Of every token but the first. vLLM may not end a completion that begins here at once."""
+    """Return log-probs of all tokens but the first. vLLM may not end a completion at its first token."""
     logits = _logits(weights, ids)
     if begins is not None:
         logits[begins - 1, TOKENIZER.eos_token_id] = -torch.inf
@@ -377,7 +376,7 @@ def _log_probs(weights: Weights, ids: Sequence[int], begins: int | None = None) 
 
 
 def _greedy(weights: Weights, rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """What the weights write to each question, of which the end is not the first token."""
+    """Return the greedy answer to each question; its first token is never the end token."""
     texts = {}
     for row in rows:
         prompt = list(TOKENIZER(_rendered(row["prompt"]), add_special_tokens=False)["input_ids"])

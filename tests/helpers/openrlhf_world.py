@@ -1,4 +1,4 @@
-"""What the OpenRLHF tests share: settings in small, a teacher, and how to read what a run left."""
+"""Share small settings, a teacher, and readers of run files between the OpenRLHF tests."""
 
 from __future__ import annotations
 
@@ -48,8 +48,7 @@ BOTH = ("--coevo.algorithms", "inspo", "p2o", *P2O, *INSPO)
 
 
 def reflection(base: str) -> list[str]:
-    """The flags that point to the server, which is not asked before there is something to reflect on:
-    tests count its requests."""
+    """Return the flags that point to the server. Preflight is off because tests count its requests."""
     return [
         *("--coevo.reflection.model", "openai/teacher", "--coevo.reflection.api_base", base),
         *("--coevo.preflight.reflection", "off"),
@@ -57,24 +56,24 @@ def reflection(base: str) -> list[str]:
 
 
 def events(result: Result, *names: str) -> list[dict[str, Any]]:
-    """The journal's events, or those with these names."""
+    """Return the journal's events, optionally only those with these names."""
     path = Path(result.folder) / "checkpoints" / "coevo" / "events.jsonl"
     written = [json.loads(line) for line in path.read_text().splitlines()]
     return [event for event in written if not names or event["event"] in names]
 
 
 def prompt_of(row: dict[str, Any]) -> list[int]:
-    """The tokens before the first one that the policy wrote."""
+    """Return the tokens before the first one that the policy wrote."""
     return list(row["sequences"][: row["action_mask"].index(1) + 1])
 
 
 def response_of(row: dict[str, Any]) -> list[int]:
-    """All after the prompt."""
+    """Return the tokens after the prompt."""
     return list(row["sequences"][len(prompt_of(row)) :])
 
 
 def by_group(result: Result) -> dict[tuple[int, int], list[dict[str, Any]]]:
-    """The rows that the loss got, by step and by their place before they were shuffled."""
+    """Return the rows that the loss got, by step and by their place before shuffling."""
     found: defaultdict[tuple[int, int], list[dict[str, Any]]] = defaultdict(list)
     for row in result.actor:
         found[row["step"], row["position"] // GROUP].append(row)
@@ -82,7 +81,7 @@ def by_group(result: Result) -> dict[tuple[int, int], list[dict[str, Any]]]:
 
 
 def sampled_under(result: Result, row: dict[str, Any]) -> set[tuple[int, ...]]:
-    """The prompts that a row's response was sampled under in its step."""
+    """Return the prompts that a row's response was sampled under in its step."""
     return {
         tuple(event["prompt_ids"])
         for event in result.generated()

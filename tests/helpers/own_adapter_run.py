@@ -1,7 +1,7 @@
-"""The adapter of `docs/examples/own_adapter.py` under the kit's laws: a run of it, written down.
+"""Run the adapter of `docs/examples/own_adapter.py` under the kit's laws and record it.
 
-`Recorder` stands below the adapter in the order of inheritance, so it sees what reaches the trainer;
-what stands above it (an adapter with a fault, say) cannot hide anything from it.
+`Recorder` stands below the adapter in the order of inheritance, so it sees what reaches the trainer, and
+nothing above it (a faulty adapter, say) can hide anything from it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _SETTINGS = {
 
 
 class TinyModel(torch.nn.Module):
-    """A causal language model that is quick to ask: one recurrent layer, untrained.
+    """A fast causal language model: one recurrent layer, untrained.
 
     Its weights are large, so that it hears a template; and it ends a completion now and then, so that
     rows do not finish together.
@@ -68,11 +68,11 @@ class TinyModel(torch.nn.Module):
 
 
 class Killed(Exception):
-    """The process is gone."""
+    """Raised where the process is killed."""
 
 
 class Recorder(OwnTrainer):
-    """The trainer, which writes down what it does. `count_from_here` is called before training."""
+    """Record the trainer's actions. `count_from_here` is called before training."""
 
     record: Record
     moment = "train"
@@ -162,7 +162,7 @@ class Recorder(OwnTrainer):
         return super().loss(rows, old, reference)
 
     def _forward(self, model: Any, rows: list[list[int]]) -> Any:
-        """The log-prob of every token but the first, (B, L-1)."""
+        """Return the log-prob of every token but the first, (B, L-1)."""
         ids, _ = padded(rows)
         with torch.no_grad():
             logits = model(input_ids=ids).logits[:, :-1] / self.config.temperature
@@ -175,7 +175,7 @@ class Recorder(OwnTrainer):
 def recorded(
     adapter: type[OwnAdapter], job: Job, folder: Path, written: Record
 ) -> type[OwnAdapter]:
-    """The adapter with a recorder below it, and on top the job's ways of saving, delivering and ending."""
+    """Build the adapter on a recorder, with the job's ways of saving, delivering and ending on top."""
 
     class Recorded(adapter, Recorder):  # type: ignore[misc, valid-type]
         originals = copy.deepcopy(list(job.rows))
@@ -242,7 +242,7 @@ def recorded(
 
 
 class OwnAdapterUnderTest:
-    """`prompt_coevo.testing.adapter.AdapterUnderTest` for the example, or for a variation of it."""
+    """Implement `prompt_coevo.testing.adapter.AdapterUnderTest` for the example or a variation of it."""
 
     lacks: Mapping[Capability, str] = {"ranks": "the trainer runs in one process"}
 
@@ -312,6 +312,6 @@ class OwnAdapterUnderTest:
 
 
 def weights_of(model: Any) -> str:
-    """A fingerprint of a model's weights."""
+    """Return a fingerprint of a model's weights."""
     parts = [parameter.detach().numpy().tobytes() for parameter in model.parameters()]
     return fingerprint(b"".join(parts))

@@ -1,4 +1,4 @@
-"""The policy's own answer read off a whole text, to compare with what an episode says of it."""
+"""Extract the policy's own answer from a whole text, to compare with the episode's."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _NOT_THE_MODELS: Final = re.compile(rf"<information>.*?(?:</information>|\Z)|{_H
 
 
 def answer_of(spans: Sequence[str]) -> str | None:
-    """The answer in the model's own turns, None if there is none. In each turn the first action counts."""
+    """Return the answer in the model's own turns, or None. In each turn the first action counts."""
     actions = map(parse_turn, spans)
     return next((action.text for action in actions if isinstance(action, Answer)), None)
 
 
 def own_spans(completion: str) -> list[str]:
-    """The model's own turns in the text of a whole completion, as `SearchEpisode` builds it.
+    """Return the model's own turns in a whole completion, as `SearchEpisode` builds it.
 
     Without the prompt, and decoded so that the tags are still there. Text that the model puts into
     `<information>` itself is left out, too.

@@ -1,4 +1,4 @@
-"""An invented encyclopedia of any size in the Search-R1 form, and questions with one right passage.
+"""Generate an encyclopedia of any size in the Search-R1 form, and questions with one right passage.
 
 A passage depends on its row and the seed alone. Word frequencies follow Zipf's law, and most passages
 have a word that no other has, so that an index grows as it does on real text.
@@ -57,7 +57,7 @@ def _entry(row: int, seed: int) -> _Entry:
 
 
 def passages(count: int, seed: int = 0) -> Iterator[dict[str, str]]:
-    """Passages of about 65 words, with the ids "0", "1", ..."""
+    """Yield passages of about 65 words, with the ids "0", "1" and so on."""
     for row in range(count):
         title, role, place, work, words = _entry(row, seed)
         half = len(words) // 2
@@ -69,7 +69,7 @@ def passages(count: int, seed: int = 0) -> Iterator[dict[str, str]]:
 
 
 def queries(count: int, of: int, seed: int = 0) -> list[tuple[str, str]]:
-    """Questions about `count` of the first `of` passages, each with the id of the right passage.
+    """Yield questions about `count` of the first `of` passages, each with the id of the right passage.
 
     A third asks for the person, a third quotes rare words, a third names the work.
     """
@@ -90,7 +90,7 @@ def _query(number: int, row: int, seed: int) -> tuple[str, str]:
 
 
 def write_corpus(path: Path, count: int, seed: int = 0) -> Path:
-    """The passages as a file, one JSON object a line."""
+    """Write the passages to a file, one JSON object a line."""
     with path.open("w", encoding="utf-8") as file:
         file.writelines(json.dumps(passage) + "\n" for passage in passages(count, seed))
     return path

@@ -1,4 +1,4 @@
-"""What the journal of any host says of the look at the reflection model before the first step."""
+"""Check what any trainer's journal says about the preflight probe of the reflection model."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def check_that_the_model_was_asked(events: Sequence[Mapping[str, Any]]) -> None:
-    """Once, before the first step, and it answered. `events` are all of the run's."""
+    """Assert that it was probed once, before the first step, and answered. `events` are the whole run's."""
     (probed,) = [one for one in events if one["event"] == "reflection_probed"]
     assert (probed["calls"], probed["error"], probed["step"]) == (1, None, 0)
     (page,) = [one for one in events if one["event"] == "preflight"]

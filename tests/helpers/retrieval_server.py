@@ -1,4 +1,4 @@
-"""Retrieval servers for tests: ours with a retriever that echoes, in this process or in one to be killed.
+"""Serve retrieval for tests with an echoing retriever, in this process or in one to be killed.
 
 python tests/helpers/retrieval_server.py PORT
 """
@@ -34,7 +34,7 @@ _random = random.SystemRandom()
 
 
 class EchoRetriever:
-    """Finds passages about the query itself; a query with "boom" breaks it, one with "outage" is one.
+    """Find passages about the query itself; a query with "boom" raises, one with "outage" is an outage.
 
     `batches` records the queries of every search. While `gate` is not set, searches wait.
     """
@@ -65,7 +65,7 @@ class EchoRetriever:
 
     @property
     def asked(self) -> list[str]:
-        """All queries but those of the server's warm-up."""
+        """Return all queries except the server's warm-up."""
         return [query for batch in self.batches[1:] for query in batch]
 
 
@@ -78,7 +78,7 @@ def echo(query: str, k: int) -> list[Hit]:
 
 @contextlib.contextmanager
 def serving(retriever: Any, settings: ServerSettings | None = None) -> Iterator[str]:
-    """Serve in a thread; yields the address."""
+    """Serve in a thread; yield the address."""
     server = RetrievalServer(retriever, replace(settings or PATIENT, port=0))
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -90,7 +90,7 @@ def serving(retriever: Any, settings: ServerSettings | None = None) -> Iterator[
 
 
 class ServerProcess:
-    """The same in a process of its own, which can be killed and started again at the same address."""
+    """Serve in a separate process that can be killed and restarted at the same address."""
 
     def __init__(self) -> None:
         self.port = free_port()
@@ -104,7 +104,7 @@ class ServerProcess:
         assert self._process.stdout.readline().strip() == self.address
 
     def kill(self) -> None:
-        """As by SIGKILL: nothing is said to anyone."""
+        """Kill it as by SIGKILL: clients get no message."""
         if self._process is not None:
             os.kill(self._process.pid, signal.SIGKILL)
             self._process.wait()
@@ -121,7 +121,7 @@ class ServerProcess:
 
 
 def free_port() -> int:
-    """A port that nobody listens at; it stays free until somebody asks for just this one."""
+    """Return a port that is not in use; it stays free until something asks for exactly this one."""
     while True:
         port = _random.choice(_UNLENT_PORTS)
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
@@ -139,8 +139,8 @@ if __name__ == "__main__":
 
 
 class RaisingBatcher(Batcher):
-    """A batcher that can be asked for hits alone."""
+    """A batcher that returns only hits."""
 
     async def search(self, queries: Sequence[str], k: int, **options: Any) -> list[list[Hit]]:
-        """All hits. Raises the first error if there is one."""
+        """Return all hits. Raises the first error if there is one."""
         return raise_first(await self.search_each(queries, k, **options))

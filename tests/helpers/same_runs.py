@@ -1,7 +1,7 @@
-"""Whether two runs did the same, up to the last bits.
+"""Compare two runs up to rounding.
 
-Sums over the rows of a batch in another order differ there, and which requests share a batch depends on
-how busy the machine is. Rounding would tell values apart that lie on both sides of a rounding's border.
+Sums over the rows of a batch in another order differ in the last bits, and which requests share a batch
+depends on how busy the machine is. Rounding would separate values on both sides of a rounding boundary.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Rows = dict[tuple[Any, ...], list[list[float]]]
 
 
 def rows_by(rows: Iterable[Mapping[str, Any]], exact: Sequence[str], near: Sequence[str]) -> Rows:
-    """The numbers in the columns `near`, one list a row, by what stands in the columns `exact`."""
+    """Group the numbers in the columns `near`, one list a row, by the columns `exact`."""
     found: Rows = defaultdict(list)
     for row in rows:
         key = tuple(tuple(row[n]) if isinstance(row[n], list) else row[n] for n in exact)

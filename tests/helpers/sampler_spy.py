@@ -1,4 +1,4 @@
-"""What TRL's vLLM generation was asked and what it answered, with the weights of the moment."""
+"""Record the inputs and outputs of TRL's vLLM generation, with the current weights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from helpers.spies import forward
 
 @dataclass(frozen=True)
 class Call:
-    """One `generate`: a row is a completion. `weights` are those that the trainer had then."""
+    """One `generate` call: a row is a completion. `weights` are the trainer's at that time."""
 
     prompts: list[list[int]]
     completions: list[list[int]]
@@ -22,7 +22,7 @@ class Call:
     weights: dict[str, torch.Tensor]
 
     def error(self, model: Any, weights: dict[str, torch.Tensor] | None = None) -> float:
-        """The largest difference to the log-probs of a forward pass, with the call's own weights."""
+        """Return the largest difference to the log-probs of a forward pass with the call's own weights."""
         model.load_state_dict(weights or self.weights)
         before, after = max(map(len, self.prompts)), max(map(len, self.completions))
         ids, mask = [], []

@@ -1,4 +1,4 @@
-"""A retrieval server that answers by a script, for what a real one seldom does."""
+"""Run a scripted retrieval server, for answers that a real one seldom gives."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Script = Callable[[str, dict[str, Any] | None], Reply]
 
 @dataclass
 class Scripted:
-    """`requests` holds the bodies of all POSTs, in order."""
+    """Record the bodies of all POSTs in `requests`, in order."""
 
     address: str = ""
     requests: list[dict[str, Any]] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Scripted:
 
 
 def echoed(request: dict[str, Any], **headers: str) -> Reply:
-    """What a well server says."""
+    """Return a healthy server's reply."""
     found = [echo(query, request["topk"]) for query in request["queries"]]
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return Reply(write_reply(found, request["return_scores"]), headers=named)
@@ -47,7 +47,7 @@ def echoed(request: dict[str, Any], **headers: str) -> Reply:
 
 @contextlib.contextmanager
 def scripted(script: Script) -> Iterator[Scripted]:
-    """Run it; `script` is asked with the path and the body, None for GET."""
+    """Run it; `script` gets the path and the body, None for GET."""
     state = Scripted()
     lock = threading.Lock()
 

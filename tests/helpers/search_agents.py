@@ -1,8 +1,8 @@
-"""A world to search, a policy that can use the tags, and a server, for the tests of the search agents.
+"""Provide a world to search, a policy that can use the tags, and a server for search-agent tests.
 
-World and index are made on the spot, once for all tests of a process. The policy is trained once for all
-sessions: it is kept in pytest's cache, under a hash of what it is made from (`--cache-clear` clears it).
-The server is the real command in a process of its own.
+World and index are built on first use, once per process. The policy is trained once for all sessions and
+kept in pytest's cache, under a hash of its inputs (`--cache-clear` clears it). The server is the real
+command in a separate process.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ GOLD = {question.text: question.answer for question in QUESTIONS}
 
 @functools.cache
 def search_folder() -> Path:
-    """A folder with `corpus.jsonl`, `index/` and `policy/`."""
+    """Return a folder with `corpus.jsonl`, `index/` and `policy/`."""
     folder = Path(tempfile.mkdtemp(prefix="search"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     SearchWorld().write_corpus(folder / "corpus.jsonl")
@@ -55,7 +55,7 @@ def search_folder() -> Path:
 
 
 def _policy() -> Path:
-    """The trained policy; whoever needs it first trains it, and the others wait."""
+    """Return the trained policy; the first process that needs it trains it, the others wait."""
     kept = _KEPT / _made_from()
     _KEPT.mkdir(parents=True, exist_ok=True)
     with (_KEPT / f"{kept.name}.lock").open("w") as lock:
@@ -72,7 +72,7 @@ def _policy() -> Path:
 
 
 def _made_from() -> str:
-    """A hash of the sources that can have a part in it, of torch's version, and of the steps.
+    """Return a hash of the sources that affect it, of torch's version, and of the steps.
 
     The frameworks pin other versions of transformers; a policy that one wrote, all can read.
     """
@@ -84,7 +84,7 @@ def _made_from() -> str:
 
 
 def rows(questions: tuple[SearchQuestion, ...] = QUESTIONS) -> list[dict[str, Any]]:
-    """Questions as a dataset; the id is the question's text, the right answers are a list."""
+    """Return questions as a dataset; the id is the question's text, the right answers are a list."""
     return [
         {
             "id": question.text,
@@ -96,7 +96,7 @@ def rows(questions: tuple[SearchQuestion, ...] = QUESTIONS) -> list[dict[str, An
 
 
 class IndexServer:
-    """`prompt-coevo retrieval serve` on the world's index; it can be killed and started again."""
+    """Run `prompt-coevo retrieval serve` on the world's index; it can be killed and restarted."""
 
     def __init__(self) -> None:
         self.port = free_port()
@@ -104,7 +104,7 @@ class IndexServer:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Returns when it answers."""
+        """Start it and return when it answers."""
         arguments = ["serve", str(search_folder() / "index"), "--port", str(self.port)]
         command = [sys.executable, "-P", "-c", _COMMAND, "retrieval", *arguments]
         self._process = subprocess.Popen(
@@ -116,7 +116,7 @@ class IndexServer:
             time.sleep(0.05)
 
     def kill(self) -> None:
-        """SIGKILL, so that it says nothing to anyone."""
+        """Send SIGKILL, so that clients get no message."""
         if self._process is not None:
             os.kill(self._process.pid, signal.SIGKILL)
             self._process.wait()
@@ -143,7 +143,7 @@ def check_tokens(
     turns: Iterable[tuple[Sequence[int], Sequence[int]]],
     tokenizer: Any,
 ) -> int:
-    """Assert that what the mask calls the model's was sampled just there, and that the rest was observed.
+    """Assert that tokens in the mask were sampled at just this place, and that the others were observed.
 
     `rows` are the loss's: prompt, completion and mask. `turns` are the sampler's: prompt and response.
     Returns how many observations had passages.
@@ -171,20 +171,20 @@ def check_tokens(
 
 
 def teach(prompt: str) -> str:
-    """Two more instructions, of words that the policy knows, for a proposer or a reflection server."""
+    """Return two more instructions of words the policy knows, for a proposer or a reflection server."""
     words = ("always", "exactly")
     return "\n".join(f"<ins_{n}>{FIRST} {word}</ins_{n}>" for n, word in enumerate(words, 1))
 
 
 def searches_in(text: str) -> int:
-    """How many observations a completion has."""
+    """Return how many observations a completion has."""
     return text.count("<information>")
 
 
 class Outage:
-    """SIGKILL after the second update, and a new start after the fourth; `reached` looks at the run.
+    """Send SIGKILL after the second update and restart after the fourth; `reached` looks at the run.
 
-    `teach` answers as the function does, but not before the server is back: an evolution after the fifth
+    `teach` answers like the function, but only once the server is back: an evolution after the fifth
     update holds the run up for so long.
     """
 
@@ -198,7 +198,7 @@ class Outage:
 
     @contextlib.contextmanager
     def during(self, reached: Callable[[int], bool]) -> Iterator[None]:
-        """While the run is waited for."""
+        """Act while the run is in progress."""
         over = threading.Event()
 
         def act() -> None:

@@ -1,4 +1,4 @@
-"""Episodes of the small search policy, all in lockstep."""
+"""Run episodes of the small search policy in lockstep."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def roll_out(
     turn_tokens: int = 24,
     limit: int = 400,
 ) -> list[Run]:
-    """One episode per question at temperature 1."""
+    """Run one episode per question at temperature 1."""
     runs = [
         Run(question, SearchEpisode(), Trajectory(_prompt(tokenizer, question, instruction)))
         for question in questions

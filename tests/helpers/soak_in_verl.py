@@ -1,6 +1,6 @@
-"""Loaded by VeRL's processes in a soak: a run that is repeated samples and trains as it did.
+"""Make VeRL's processes in a soak repeatable: a repeated run samples and trains as before.
 
-Each rollout gets a stream of random numbers of its own, by its place, instead of by the order in which
+Each rollout gets its own stream of random numbers, by its place instead of by the order in which
 requests arrive; rows are trained on in the order of their questions.
 """
 

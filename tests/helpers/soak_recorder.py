@@ -1,9 +1,9 @@
-"""Writes down what a run's engine decides, and which replies it takes from its ledger.
+"""Record the decisions of a run's engine, and the replies it takes from its ledger.
 
-The lines go to `record.jsonl` in the folder that `COEVO_TEST_SOAK` names; without it there are none. All
-is noted around the engine, in whichever process has one, so it is the same under every trainer:
-`start` (an attempt, and what its checkpoint knew of the ledger), `plan`, `reused` and `saved`.
-Ray's processes install it by way of `soak_in_verl` and `soak_in_openrlhf`.
+The lines go to `record.jsonl` in the folder that `COEVO_TEST_SOAK` names; without it nothing is written.
+Everything is recorded around the engine, in whichever process has one, so it is the same under every
+trainer: `start` (an attempt, and what its checkpoint knew of the ledger), `plan`, `reused` and `saved`.
+Ray's processes install it through `soak_in_verl` and `soak_in_openrlhf`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def install() -> None:
 
 
 def note(event: str, **fields: Any) -> None:
-    """One line."""
+    """Write one line."""
     from prompt_coevo.lines import Lines
 
     path = Path(os.environ["COEVO_TEST_SOAK"]) / "record.jsonl"

@@ -1,4 +1,4 @@
-"""What reached the loss and the sampler of a real trainer."""
+"""Record what reaches the loss and the sampler of a real trainer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from worlds.pairs.world import base_policy_path
 
 @dataclass
 class Spy:
-    """Put on a trainer before the callback, so that it sees what the trainer's own methods see."""
+    """Spy on a trainer; installed before the callback, so it sees what the trainer's own methods see."""
 
     losses: list[dict[str, Any]] = field(default_factory=list)
     logps: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
@@ -64,7 +64,7 @@ class Spy:
         return spy
 
     def rows(self, index: int) -> list[tuple[list[int], list[int]]]:
-        """(prompt ids, completion ids) of one loss call, without padding."""
+        """Return (prompt ids, completion ids) of one loss call, without padding."""
         return unpadded(self.losses[index])
 
 
@@ -82,7 +82,7 @@ def unpadded(inputs: dict[str, Any]) -> list[tuple[list[int], list[int]]]:
 
 
 def forward(model: Any, ids: Any, mask: Any, keep: int, temperature: float = 1.0) -> torch.Tensor:
-    """Log-probs of the last `keep` tokens by a plain forward pass, (B, keep)."""
+    """Return log-probs of the last `keep` tokens by a plain forward pass, (B, keep)."""
     with torch.no_grad():
         logits = model(input_ids=ids, attention_mask=mask).logits[:, -keep - 1 : -1] / temperature
     return logits.log_softmax(-1).gather(-1, ids[:, -keep:, None])[..., 0]
@@ -95,7 +95,7 @@ def manual_logps(
     pad: int,
     temperature: float = 1.0,
 ) -> torch.Tensor:
-    """Log-probs of a loss call's completions after other prompts, (B, T)."""
+    """Return log-probs of a loss call's completions after other prompts, (B, T)."""
     width = max(map(len, prompts))
     ids = torch.tensor([[pad] * (width - len(row)) + row for row in prompts])
     mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in prompts])
@@ -109,10 +109,10 @@ def manual_logps(
 
 
 class Logps:
-    """Log-probs of a loss call's completions by the base policy, after x and after what was sampled on.
+    """Compute a loss call's log-probs by the base policy, after x and after the sampled-on prompt.
 
-    `base` is another policy that the run began with. `placed` has the prompts that were sampled on by those
-    trained on; without it they are found by their completions.
+    `base` is another policy that the run began with. `placed` maps the prompts trained on to those sampled
+    on; without it they are found by their completions.
     """
 
     def __init__(

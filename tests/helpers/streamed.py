@@ -1,4 +1,4 @@
-"""What a server sampled in a step of a streaming search, next to what was trained on."""
+"""Compare a server's samples in a step of a streaming search with what was trained on."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Sample(NamedTuple):
 def check_trained_as_sampled(
     generated: list[Sample], trained: list[Sample], questions: list[list[int]], templated: float
 ) -> None:
-    """All that a step sampled is trained on. Requests may overtake each other on their way to a server, so
-    nothing rests on their order.
+    """Assert that all samples of a step are trained on, in any order.
 
-    As many were under templates as the round was planned with, a share `templated`. `questions` are the
-    prompts without a template, which are what is trained on.
+    Requests may overtake each other on their way to a server, so nothing depends on their order. A share
+    `templated` was sampled under templates, as the round was planned. `questions` are the prompts without a
+    template, which are trained on.
     """
     assert len(generated) == len(trained)
     assert _all_were_sampled(trained, generated), "rows were trained on that nobody sampled"
@@ -40,7 +40,7 @@ def _all_were_sampled(trained: Iterable[Sample], generated: Iterable[Sample]) ->
 
 
 def _is_origin(sample: Sample, row: Sample) -> bool:
-    """Whether it is what the row was before its prompt became the question alone."""
+    """Tell whether the sample is the row before its prompt became the question alone."""
     own = row.prompt[1:]  # behind the token that opens the user's turn
     return (sample.version, sample.response, sample.prompt[-len(own) :]) == (
         row.version,

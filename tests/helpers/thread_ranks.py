@@ -1,4 +1,4 @@
-"""Ranks that are threads: what is written for several processes, in one."""
+"""Run code for several processes as threads in one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class ThreadRanks(Ranks):
-    """`ThreadRanks.run(2, f)` calls `f(ranks)` on both and returns both results, rank 0's first."""
+    """Run `f(ranks)` on each rank with `ThreadRanks.run(2, f)`; returns the results, rank 0's first."""
 
     def __init__(self, rank: int, count: int, barrier: threading.Barrier, box: list[Any]) -> None:
         super().__init__(rank, count, timedelta(minutes=10))

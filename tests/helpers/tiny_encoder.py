@@ -1,8 +1,8 @@
-"""A BERT that is built on the spot and embeds texts as weighted bags of their words.
+"""Build a BERT that embeds texts as weighted bags of their words.
 
-A word's vector is random, and weighs the less the more texts have the word. A layer norm would undo
+A word's vector is random and weighs less the more texts contain the word. A layer norm would undo
 weights, so two numbers of every vector are not random but grow as the word's weight shrinks: they take up
-the norm, and the last layer norm leaves them out. All else is as BERT begins, near to nothing. So the
+the norm, and the last layer norm leaves them out. All else is at BERT's initial values, near zero. So the
 mean over the tokens is about the weighted sum of the words' vectors.
 """
 
@@ -55,7 +55,7 @@ def save_tiny_encoder(
 
 
 def _weight(word: str, counts: Counter[str]) -> float:
-    """From almost 0 for a word of every text to 1 for a word of one."""
+    """Return a weight from almost 0 for a word in every text to 1 for a word in one."""
     if word in _SPECIAL:
         return 0.01
     most = max(counts.values())

@@ -1,4 +1,4 @@
-"""The demo's base policy laid out for vision and language, as current Qwen and Gemma models are."""
+"""Lay out the demo's base policy for vision and language, as current Qwen and Gemma models are."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TEMPLATE = (
 
 
 def tiny_llava() -> tuple[Any, Any]:
-    """A model and its processor, always the same: what it says of texts is what the base policy says."""
+    """Return a model and its processor; on texts it agrees with the base policy."""
     torch.manual_seed(0)
     tokenizer = AutoTokenizer.from_pretrained(base_policy_path())
     policy = AutoModelForCausalLM.from_pretrained(base_policy_path(), dtype=torch.float32)

@@ -1,7 +1,7 @@
-"""A script in two processes, or more, with gloo, as torchrun starts them.
+"""Run a script in two or more processes with gloo, as torchrun starts them.
 
-torchrun and its processes are forks of one that has imported the heavy libraries, on which they would else
-spend most of their time, see `helpers.warm_python`.
+torchrun and its processes fork from one that has imported the heavy libraries, which would otherwise
+take most of their time (see `helpers.warm_python`).
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _IMPORT_SETTINGS = {
 
 
 def on_two_ranks(script: Path, *arguments: str) -> str:
-    """`on_ranks` with two."""
+    """Run `on_ranks` with two."""
     return on_ranks(2, script, *arguments)
 
 
 def on_ranks(count: int, script: Path, *arguments: str) -> str:
-    """Run a script that may import from `tests` and `benchmarks`; returns what all ranks printed.
+    """Run a script that may import from `tests` and `benchmarks`; return what all ranks printed.
 
     An AssertionError has the end of what they wrote to stderr.
     """

@@ -1,4 +1,4 @@
-"""Fixtures for scripts: a folder that is laid out like the hub, and a server in place of OpenAI's."""
+"""Fixtures for scripts: a folder laid out like the hub, and a server in place of OpenAI's."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def template_server() -> Iterator[Server]:
 def as_on_the_hub(
     hub: Path, tmp_path: Path, template_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The folder that scripts run in, and a server that replies with a template in place of OpenAI's."""
+    """Return the folder that scripts run in, with a server in place of OpenAI's that returns a template."""
     for one in hub.iterdir():
         (tmp_path / one.name).symlink_to(one)
     monkeypatch.chdir(tmp_path)

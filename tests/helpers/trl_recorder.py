@@ -1,7 +1,7 @@
-"""A trainer of TRL that writes down what it does.
+"""Record what a TRL trainer does.
 
 `Recorder` overrides methods of the class, and `generate` of the model; an adapter wraps methods of the
-instance. So everything here is below the adapter, which cannot bend it.
+instance. So everything here is below the adapter, which cannot influence it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _ROW = "row_under_test"
 
 
 class _Passes(NamedTuple):
-    """Log-probs that a loss used, and those of the weights that they should be of."""
+    """Log-probs that a loss used, and those of the weights that it should have used."""
 
     used: torch.Tensor
     trained: torch.Tensor
     placed: torch.Tensor
 
     def of(self, row: int, places: Sequence[int], start: int, shift: int) -> LogProbs:
-        """Those of one row; RLOO's old ones are a sum over the completion, and so is all beside it."""
+        """Return one row's log-probs; RLOO's old ones are summed over the completion, like the rest."""
         trained = [float(self.trained[row][place - 1]) for place in places]
         placed = [float(self.placed[row][place + shift - 1]) for place in places]
         if self.used.dim() == 1:
@@ -40,7 +40,7 @@ class _Passes(NamedTuple):
 
 
 class Recorder:
-    """In front of GRPOTrainer or RLOOTrainer in the order of inheritance."""
+    """Record a GRPOTrainer or RLOOTrainer; comes before it in the order of inheritance."""
 
     def __init__(self, *arguments: Any, record: Record, **others: Any) -> None:
         self.record = record
@@ -52,7 +52,7 @@ class Recorder:
         self.model.generate = lambda **inputs: self._generated(generate, **inputs)
 
     def count_from_here(self) -> None:
-        """Called when training begins, after a checkpoint was loaded and before the adapter acts."""
+        """Start counting when training begins: after a checkpoint was loaded, before the adapter acts."""
         self.updates = self.state.global_step
         self.rounds = self.updates // self.args.steps_per_generation - 1
         self.look()
@@ -75,12 +75,12 @@ class Recorder:
         }
 
     def weights(self) -> str:
-        """A fingerprint of the weights."""
+        """Return a fingerprint of the weights."""
         parts = [one.detach().numpy().tobytes() for one in self.model.parameters()]
         return fingerprint(b"".join(parts))
 
     def host_state(self) -> dict[str, str]:
-        """What a policy rollout must leave as it is."""
+        """Return the state that a policy rollout must not change."""
         drawn = [
             torch.get_rng_state().tolist(),
             random.getstate(),
@@ -184,7 +184,7 @@ class Recorder:
         return loss
 
     def _note_loss(self, inputs: Any) -> None:
-        """Of the last call for log-probs, which was that of the loss."""
+        """Record the last log-prob call, which is the loss's."""
         assert self._of_loss is not None
         ids, mask, kept, new = self._of_loss
         width = ids.shape[1] - kept
@@ -217,7 +217,7 @@ class Recorder:
             self.record.trained.append(Trained(self.updates + 1, row, places, log_probs))
 
     def _forward(self, model: Any, rows: Sequence[list[int]]) -> torch.Tensor:
-        """The log-prob of every token but the first, (B, L-1)."""
+        """Return the log-prob of every token but the first, (B, L-1)."""
         ids = pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
         with torch.no_grad():
             logits = model(input_ids=ids).logits[:, :-1] / self.temperature
@@ -240,5 +240,5 @@ class Recorder:
 
 
 def first_policy() -> Any:
-    """The model that every run starts from."""
+    """Return the model that every run starts from."""
     return AutoModelForCausalLM.from_pretrained(base_policy_path(), dtype=torch.float32).eval()

@@ -1,5 +1,4 @@
-"""Runs of P2O or the stream in the real GRPOTrainer on the demo's world: settings, an ideal teacher, the
-journal."""
+"""Run P2O or the stream in the real GRPOTrainer on the demo's world: settings, ideal teacher, journal."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ def know_all(prompt: str) -> str:
 
 
 def settings(reply: Callable[[str], str] = know_all, **changes: Any) -> dict[str, Any]:
-    """Settings of P2O; of the stream if its section is given."""
+    """Return settings for P2O, or for the stream if its section is given."""
     p2o = {} if "stream" in changes else {"algorithms": "p2o", "p2o": P2O}
     return {"question_id_column": "id", "reflection": {"function": reply}, **p2o, **changes}
 
@@ -42,5 +41,5 @@ EPOCHS = {"max_steps": -1, "num_train_epochs": 3, "reward_funcs": score, "learni
 
 
 def epoch_searches(trainer: Any) -> list[int]:
-    """The steps at which a search gave templates."""
+    """Return the steps at which a search gave templates."""
     return [event["step"] for event in events(trainer) if event["event"] == "templates_assigned"]

@@ -1,9 +1,9 @@
-"""Scripts as people have them, run in this process on a CPU: as they are, and with a line of ours added.
+"""Run users' scripts in this process on a CPU: unchanged, and with one of our lines added.
 
-The folder that they run in is laid out like the hub, so that names of models and datasets are paths. The
-trainers' configs get values for a small machine where a script gives none. What is sampled is scripted and
-does not depend on the prompt: so a run with templates ends with the weights of the bare script, or its loss
-is not the trainer's own.
+The scripts' folder is laid out like the hub, so that model and dataset names are paths. The trainers'
+configs get values for a small machine where a script gives none. Samples are scripted and do not depend
+on the prompt, so a run with templates must end with the weights of the bare script; otherwise its loss is
+not the trainer's own.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ Said = Callable[[int, int], str]
 
 
 def one_is_right(call: int, row: int) -> str:
-    """One of eight is right, so that a question is hard and its group has a gradient."""
+    """Answer one of eight right, so that a question is hard and its group has a gradient."""
     return RIGHT if row % 8 == call % 8 else WRONG[(call + row) % 3]
 
 
@@ -89,7 +89,7 @@ def lay_out(folder: Path) -> None:
 
 @dataclass
 class Ran:
-    """A script that came to its end: its trainer, and the texts that were sampled under."""
+    """A script that ran to its end: its trainer, and the prompts that were sampled under."""
 
     trainer: Any = None
     prompts: list[str] = field(default_factory=list)
@@ -99,7 +99,7 @@ class Ran:
         return dict(self.trainer.model.state_dict())
 
     def metric(self, name: str) -> list[float]:
-        """What TRL's log has of a metric of ours."""
+        """Return the values of one of our metrics in TRL's log."""
         log = self.trainer.state.log_history
         return [one[f"coevo/{name}"] for one in log if f"coevo/{name}" in one]
 
@@ -108,7 +108,7 @@ class Ran:
 
 
 def with_line(text: str, settings: str) -> str:
-    """The script with one line more, before the one that trains."""
+    """Return the script with one more line before the one that trains."""
     found = [line for line in text.splitlines() if line.lstrip().startswith("trainer.train(")]
     assert len(found) == 1, "a script trains once"
     indent = found[0][: -len(found[0].lstrip())] if found[0] != found[0].lstrip() else ""
@@ -159,8 +159,9 @@ def _scripted(said: Said, ran: Ran) -> Iterator[None]:
 
 
 def check_that_it_works(without: str, with_ours: str, **options: Any) -> Ran:
-    """Questions are hard, the model is asked, templates are placed where a message has them, and the
-    weights at the end are those of the script as it was, if failures under templates are punished."""
+    """Check that questions are hard, the model is called, templates are placed where a message has them,
+    and the final weights equal the bare script's if failures under templates are punished.
+    """
     bare, ran = run_script(without, **options), run_script(with_ours, **options)
     assert max(ran.metric("hard_samples")) > 0
     assert ran.metric("reflection_calls")[-1] > 0

@@ -1,4 +1,4 @@
-"""The real trainers of TRL in small."""
+"""Build TRL's real trainers with small settings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def build_trainer(
     policy_path: Path | None = None,
     **config: Any,
 ) -> Any:
-    """A GRPOTrainer or RLOOTrainer on 8 hard questions; further arguments go to its config.
+    """Build a GRPOTrainer or RLOOTrainer on 8 hard questions; further arguments go to its config.
 
     It trains the demo's base policy, the one at `policy_path`, or `policy`, a model and its tokenizer.
     """

@@ -1,4 +1,4 @@
-"""The adapter for TRL under the kit's laws: a run of the real trainer, written down by `Recorder`."""
+"""Run the TRL adapter under the kit's laws: the real trainer, recorded by `Recorder`."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ CLASSES = {"GRPO": (RecordingGRPO, GRPOConfig), "RLOO": (RecordingRLOO, RLOOConf
 
 
 def arguments(job: Job) -> dict[str, Any]:
-    """Of a GRPOConfig or RLOOConfig."""
+    """Return the arguments of a GRPOConfig or RLOOConfig."""
     rows_per_round = max(1, len(job.rows) // 2) * job.group_size
     changes: dict[str, Any] = {"save_strategy": "no"}
     if job.saves:
@@ -81,11 +81,11 @@ def arguments(job: Job) -> dict[str, Any]:
 
 
 class Killed(Exception):
-    """The process is gone."""
+    """Raised where the process is killed."""
 
 
 class Moments(TrainerCallback):
-    """Tells the recorder of the trainer's moments; it stands before the adapter's own callback."""
+    """Tell the recorder of the trainer's moments; runs before the adapter's own callback."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -105,7 +105,7 @@ class Moments(TrainerCallback):
 
 
 class TrlAdapterUnderTest:
-    """`prompt_coevo.testing.adapter.AdapterUnderTest` for GRPOTrainer or RLOOTrainer."""
+    """Implement `prompt_coevo.testing.adapter.AdapterUnderTest` for GRPOTrainer or RLOOTrainer."""
 
     lacks: Mapping[Capability, str] = {
         "late rollouts": "TRL scores a generation batch before it samples the next one",
@@ -152,7 +152,7 @@ class TrlAdapterUnderTest:
 
 
 def train(kind: Kind, job: Job, folder: Path) -> Record:
-    """Do the job in this process, which may be one of several; the journal is left out."""
+    """Run the job in this process, which may be one of several; the journal is left out."""
     random.seed(0), np.random.seed(0), torch.manual_seed(0)
     record = Record([], dataset=copy.deepcopy(list(job.rows)), temperature=TEMPERATURE)
     moments = Moments(job)

@@ -1,4 +1,4 @@
-"""Tests that older versions of TRL, which the package allows, cannot pass."""
+"""Mark tests that fail on older versions of TRL that the package allows."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from packaging.version import Version
 
 
 def since(version: str, reason: str) -> pytest.MarkDecorator:
-    """A mark for tests of what TRL does since a version; `reason` says what that is."""
+    """Mark a test of what TRL does since a version; `reason` names it."""
     old = Version(trl.__version__) < Version(version)
     return pytest.mark.skipif(old, reason=f"since TRL {version}: {reason}")

@@ -1,4 +1,4 @@
-"""Hard questions of the demo's world as a dataset, rewards, and fixed templates."""
+"""Provide hard questions of the demo's world as a dataset, rewards, and fixed templates."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def score(completions: Sequence[Any], answer: Sequence[str], **_: Any) -> list[f
 
 
 def length(completions: Sequence[Any], **_: Any) -> list[float]:
-    """A reward that differs between rollouts, so that every group has a gradient."""
+    """Return a reward that differs between rollouts, so that every group has a gradient."""
     return [len(set(text_of(completion).split())) / 20 for completion in completions]
 
 
 class FixedTemplates:
-    """A stranger's plugin: question ids to the templates of their rollouts, repeated as needed."""
+    """A third-party plugin that maps question ids to their rollouts' templates, repeated as needed."""
 
     def __init__(self, templates: dict[str, list[str]], punished_from: float | None = None) -> None:
         self.templates = templates

@@ -1,4 +1,4 @@
-"""What hydra calls of ours for a single run."""
+"""Call our check as hydra does for a single run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from prompt_coevo.adapters.verl.launch import LaunchCheck
 
 
 def launch(config: Any) -> None:
-    """Raises SystemExit where the run is refused, or was a dry one."""
+    """Run the launch check. Raises SystemExit if the run is refused or was a dry run."""
     check = LaunchCheck()
     check.on_run_start(config)
     check.on_job_start(config, task_function=unwrap(main))

@@ -1,4 +1,4 @@
-"""Agent loops that do what strangers' loops may do. They build prompts as VeRL's do."""
+"""Define agent loops that do what third-party loops may do. They build prompts as VeRL's do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics, AgentLoopO
 
 
 class Loop:
-    """Its prompt ids are the lengths of the prompt's texts; what it was given is in `extra_fields`."""
+    """A loop whose prompt ids are its texts' lengths; what it was given is in `extra_fields`."""
 
     def __init__(self, **parts: Any) -> None:
         self.parts = parts
@@ -32,7 +32,7 @@ class Loop:
 
 
 class TwoOutputs(Loop):
-    """The second begins with all of the first."""
+    """A loop with two outputs; the second begins with all of the first."""
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> Any:
         one = await super().run(sampling_params, **row)
@@ -41,7 +41,7 @@ class TwoOutputs(Loop):
 
 
 class BeforeContinuousTokens(Loop):
-    """As of VeRL 0.9.0."""
+    """A loop as of VeRL 0.9.0."""
 
     async def apply_chat_template(self, messages: Any, **_: Any) -> list[int]:
         return [len(message["content"]) for message in messages]
@@ -53,7 +53,7 @@ class BeforeContinuousTokens(Loop):
 
 
 class Secretive(Loop):
-    """Puts something in front of its prompt after it was built, so nobody knows what to exchange it for."""
+    """A loop that prefixes its prompt after it was built, so its prompt cannot be exchanged."""
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> Any:
         output = await super().run(sampling_params, **row)

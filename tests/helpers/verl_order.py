@@ -1,4 +1,4 @@
-"""The order of VeRL's training rows."""
+"""Fix the order of VeRL's training rows."""
 
 from __future__ import annotations
 

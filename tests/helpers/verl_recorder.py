@@ -1,9 +1,9 @@
-"""Writes down what VeRL does in the runs of `helpers.verl_under_test`, in each of its processes.
+"""Record what VeRL does in the runs of `helpers.verl_under_test`, in each of its processes.
 
 VeRL loads it through `VERL_USE_EXTERNAL_MODULES`. All of it is below the adapter: around the rollout
 server's client, the reward manager, the optimizer, and methods of the trainer's base class. Only the state
 around a policy rollout is taken where the adapter is asked for it. The lines go to the file in
-`COEVO_TEST_RECORD`, in the order of time, whichever process they come from; the weights go beside it.
+`COEVO_TEST_RECORD` in order of time, whichever process they come from; the weights go beside it.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ def install() -> None:
 
 
 def note(event: str, **fields: Any) -> None:
-    """One line."""
+    """Write one line."""
     json_lines.append("COEVO_TEST_RECORD", [{"event": event, **fields}])
 
 
 def job() -> Job:
-    """What this run is to do."""
+    """Return this run's job."""
     return Job(**json.loads(Path(os.environ["COEVO_TEST_JOB"]).read_text()))
 
 
 def updates_before(job: Job) -> int:
-    """How many updates the checkpoint knows that the run goes on from."""
+    """Return how many updates precede the checkpoint that the run resumes from."""
     return int(str(job.resume_from or "_0").rpartition("_")[2])
 
 
@@ -97,7 +97,7 @@ def _note_what_runs(module: Any) -> None:
 
 
 def _note_what_is_sampled(module: Any) -> None:
-    """And give a request a stream of random numbers, which follows from what it is for."""
+    """Record samples, and give each request its own random numbers, derived from its purpose."""
     original = module.LLMServerClient.generate
     module.LLMServerClient._vllm_request_id = _stream
 
@@ -193,7 +193,7 @@ def _note_engines(module: Any) -> None:
 
 
 def _note_the_trainer(module: Any) -> None:
-    """And number its questions, in place of random ids."""
+    """Record the trainer, and number its questions in place of random ids."""
     base, numbers = module.PPOTrainer, itertools.count()
     module.uuid = SimpleNamespace(uuid4=lambda: UUID(int=next(numbers)))
     init, fit = base.__init__, base.fit
@@ -251,7 +251,7 @@ def _note_policy_rollouts(module: Any) -> None:
 
 
 def _host_state() -> dict[str, str]:
-    """What training goes on from: in the trainer's process, in TransferQueue, and on the rollout server."""
+    """Return the state that training resumes from: trainer process, TransferQueue and rollout server."""
     trainer = _trainer[-1]
     awake, checksum = ray.get(ray.get_actor("hfcpu_server_0").state.remote())
     return {

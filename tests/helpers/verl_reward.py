@@ -1,6 +1,6 @@
 """The demo's rewards as a file for `reward.custom_reward_function`.
 
-VeRL executes the file without putting it into `sys.modules`.
+VeRL executes the file without adding it to `sys.modules`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def compute_score(
     extra_info: dict[str, Any] | None = None,
     **_: Any,
 ) -> dict[str, float]:
-    """1 for the right answer in the strict format."""
+    """Return 1 for the right answer in the strict format."""
     score = reward(solution_str, ground_truth)
     return {"score": score, "acc": score}
 
@@ -43,7 +43,7 @@ def facts(
     extra_info: dict[str, Any] | None = None,
     **_: Any,
 ) -> dict[str, float]:
-    """The same in the world of many facts."""
+    """Return the same in the world of many facts."""
     score = facts_reward(solution_str, ground_truth)
     return {"score": score, "acc": score}
 
@@ -55,7 +55,7 @@ def unnamed(
     extra_info: dict[str, Any] | None = None,
     **_: Any,
 ) -> dict[str, float]:
-    """The same in the language model's world."""
+    """Return the same in the language model's world."""
     score = unnamed_reward(solution_str, ground_truth)
     return {"score": score, "acc": score}
 
@@ -67,7 +67,7 @@ def distinct_words(
     extra_info: dict[str, Any] | None = None,
     **_: Any,
 ) -> dict[str, float]:
-    """A reward that differs between rollouts, so that every group has a gradient."""
+    """Return a reward that differs between rollouts, so that every group has a gradient."""
     score = len(set(solution_str.split())) / 20
     return {"score": score, "acc": reward(solution_str, ground_truth)}
 
@@ -79,7 +79,7 @@ def dapo(
     extra_info: dict[str, Any] | None = None,
     **_: Any,
 ) -> dict[str, Any]:
-    """As VeRL's reward for DAPO: a score from -1 to 1 less a penalty, whether it is right, a text."""
+    """Return what VeRL's DAPO reward does: a score from -1 to 1 less a penalty, correctness, a text."""
     right = reward(solution_str, ground_truth) == 1
     words = len(set(solution_str.split()))
     return {"score": (1 if right else -1) - words / 100, "acc": right, "pred": solution_str[:20]}
@@ -92,7 +92,7 @@ def says_yes(
     extra_info: dict[str, Any] | None = None,
     **_: Any,
 ) -> dict[str, float]:
-    """1 for an answer with the word, for a policy that a test's script speaks for."""
+    """Return 1 for an answer with the word "yes", for a policy scripted by a test."""
     score = float("yes" in solution_str)
     return {"score": score, "acc": score}
 
@@ -106,7 +106,7 @@ async def by_reward_model(
     reward_model_tokenizer: Any,
     **_: Any,
 ) -> dict[str, float]:
-    """What a reward model that VeRL serves says of question and response."""
+    """Return the score of question and response by a reward model that VeRL serves."""
     chat = [
         {"role": "user", "content": extra_info["question"]},
         {"role": "assistant", "content": solution_str},
@@ -123,7 +123,7 @@ async def by_reward_model(
 def by_job(
     data_source: str, solution_str: str, ground_truth: str, extra_info: dict[str, Any], **_: Any
 ) -> dict[str, float]:
-    """What the kit's job says, for the runs of `helpers.verl_under_test`; NaN where nobody can tell."""
+    """Return the reward by the kit's job, for `helpers.verl_under_test`; NaN where it has none."""
     random.random()  # as a reward function with a random choice would
     job = Job(**json.loads(Path(os.environ["COEVO_TEST_JOB"]).read_text()))
     said = reward_of(job, extra_info["id"], solution_str)

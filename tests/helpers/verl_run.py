@@ -1,10 +1,10 @@
-"""Runs the unmodified `python -m verl.trainer.main_ppo` on a CPU, with the stand-ins, and reads its logs.
+"""Run the unmodified `python -m verl.trainer.main_ppo` on a CPU, with the stand-ins, and read its logs.
 
     result = run_verl(tmp_path, train=rows(TASKS), overrides=["+coevo=stream"])
     assert result.returncode == 0, result.tail
 
-A run's checkpoints are in its folder; every start writes logs of its own, so that a second start in
-the same folder, with `trainer.resume_mode=auto`, resumes. Two may run at a time on two cores.
+A run's checkpoints are in its folder; every start writes its own logs, so a second start in the same
+folder, with `trainer.resume_mode=auto`, resumes. Two may run at a time on two cores.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ Row = Mapping[str, Any]
 
 
 def rows(tasks: Iterable[Task] = TASKS) -> list[Row]:
-    """The demo's questions as `run_verl` takes them."""
+    """Return the demo's questions in the form that `run_verl` takes."""
     return [
         {
             "prompt": [{"role": "user", "content": task.question}],
@@ -86,13 +86,12 @@ class VerlRun(RayRun):
     ) -> None:
         """Write the data and start. Later overrides win over earlier ones and over the defaults.
 
-        A row is `{"prompt": chat, "ground_truth": text}` with, if wanted, `data_source`, `extra_info`,
-        and more columns. Without `train` the demo's 8 hard questions are taken, without `val` the
-        first 2 rows of `train`. `warm` forks all processes of all runs from one with torch imported, see
-        `helpers.warm_python`: half the time, and the first run pays for it. On a
-        `cluster` it does not start a Ray of its own. `gpus` that do not exist are handed out; as
-        many train as `trainer.n_gpus_per_node` says. With `real_vllm` the rollout server is VeRL's own,
-        with the vLLM that is installed.
+        A row is `{"prompt": chat, "ground_truth": text}`, optionally with `data_source`, `extra_info` and
+        more columns. `train` defaults to the demo's 8 hard questions, `val` to the first 2 rows of `train`.
+        `warm` forks all processes of all runs from one with torch imported (see `helpers.warm_python`):
+        half the time, and the first run pays for it. On a `cluster` it does not start its own Ray. `gpus`
+        that do not exist are handed out; `trainer.n_gpus_per_node` of them train. With `real_vllm` the
+        rollout server is VeRL's own, with the installed vLLM.
         """
         super().__init__(folder)
         train = rows() if train is None else train
@@ -134,7 +133,7 @@ class VerlRun(RayRun):
         ]
 
     def _on(self, cluster: RayCluster, environment: Mapping[str, str]) -> list[str]:
-        """Ray's processes have the cluster's environment, and this run's variables on top."""
+        """Run on the cluster: Ray's processes have its environment, plus this run's variables."""
         names = [name for name in environment if name.startswith(("COEVO_TEST_", "VERL_"))]
         variables = {name: environment[name] for name in names}
         return [
@@ -205,7 +204,7 @@ def run_verl(folder: Path, timeout: float = HANGS_AFTER_S, **arguments: Any) -> 
 
 
 def write_rows(path: Path, data: Sequence[Row]) -> None:
-    """A parquet file in VeRL's format."""
+    """Write a parquet file in VeRL's format."""
     table = []
     for number, row in enumerate(data):
         columns = dict(row)

@@ -1,4 +1,4 @@
-"""VeRL's search agent, whose client spends no time between two attempts to reach its server."""
+"""VeRL's search agent, with a client that does not wait between retries."""
 
 from __future__ import annotations
 

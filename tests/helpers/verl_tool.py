@@ -1,4 +1,4 @@
-"""A tool for VeRL's tool agent, and the turns of a policy that is too small for tools.
+"""Define a tool for VeRL's tool agent, and the turns of a policy that is too small for tools.
 
 VeRL loads the file as `multi_turn.function_tool_path`, the stand-in server as a script.
 """
@@ -22,7 +22,7 @@ def search(query: str) -> str:
 
 
 def take_turns(prompt: str, sampled: str) -> str:
-    """First a call of the tool; then the answer that is right only under the hint."""
+    """Call the tool first; then give the answer that is right only under the hint."""
     if OBSERVATION not in prompt:
         return '<tool_call>\n{"name": "search", "arguments": {"query": "x"}}\n</tool_call>'
     return "yes" if HINT in prompt else f"no {len(sampled)}"

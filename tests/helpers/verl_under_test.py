@@ -1,9 +1,9 @@
-"""VeRL's adapter under the kit's laws: a job in the unmodified main_ppo, and what `helpers.verl_recorder`
-wrote down of it.
+"""Run VeRL's adapter under the kit's laws: a job in the unmodified main_ppo, read from the lines of
+`helpers.verl_recorder`.
 
-Stand-ins: platform, rollout server. All runs share a Ray. A real rollout
-server has one stream of random numbers, which policy rollouts move on; the stand-in has one for each kind
-of request, so that a run that asks can be compared with one that does not.
+Stand-ins: platform, rollout server. All runs share a Ray. A real rollout server has one stream of random
+numbers, which policy rollouts advance; the stand-in has one for each kind of request, so that a run with
+policy rollouts can be compared with one without.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _EOS, _PAD = TOKENIZER.eos_token_id, TOKENIZER.pad_token_id
 
 
 class VerlUnderTest:
-    """`prompt_coevo.testing.adapter.AdapterUnderTest` for the synchronous PPO trainer."""
+    """Implement `prompt_coevo.testing.adapter.AdapterUnderTest` for the synchronous PPO trainer."""
 
     lacks: Mapping[Capability, str] = {
         "late rollouts": "the synchronous trainer waits until a round is back",
@@ -143,7 +143,7 @@ def _overrides(job: Job, folder: Path) -> Iterator[str]:
 
 
 def _coevo(settings: Mapping[str, Any]) -> Iterator[str]:
-    """The settings as they are given on the command line."""
+    """Yield the settings as they are given on the command line."""
     yield "+coevo=stream"  # a choice there must be; the method is the job's
     for name, value in settings.items():
         if name == "plugins":
@@ -165,7 +165,7 @@ def _literal(value: Any) -> str:
 
 
 def _refusal(result: Result) -> Exception:
-    """What ended the run, which reaches the user as the last line of an error or of a traceback."""
+    """Return the error that ended the run: the last line of an error message or of a traceback."""
     found = re.findall(r"^(?:prompt_coevo\.errors\.)?(\w+Error): (.+)$", result.output, re.M)
     kinds = [(getattr(errors, name), text) for name, text in found if hasattr(errors, name)]
     if kinds:
@@ -175,7 +175,7 @@ def _refusal(result: Result) -> Exception:
 
 
 class _Reader:
-    """Makes a record of a run's lines, with forward passes by the weights that they point to."""
+    """Build a record from a run's lines, with forward passes by the weights they refer to."""
 
     def __init__(
         self,
@@ -257,7 +257,7 @@ class _Reader:
 
     @cached_property
     def _sampled_with(self) -> dict[tuple[str, int], list[int]]:
-        """The prompt ids of the training rows, by uid and session."""
+        """Return the prompt ids of the training rows, by uid and session."""
         return {
             (line["uid"], line["session"]): line["prompt_ids"]
             for row, line in self._rows
@@ -265,7 +265,9 @@ class _Reader:
         }
 
     def _trained(self) -> Iterator[Trained]:
-        """The rows of the loss: one update per round, so old log-probs are by the same weights as new."""
+        """Yield the rows of the loss: with one update per round, old and new log-probs use the same
+        weights.
+        """
         rows = self._result.actor
         for update in sorted({row["global_steps"] for row in rows}):
             mine = [row for row in rows if row["global_steps"] == update]
@@ -306,7 +308,7 @@ class _Reader:
     def _forward(
         self, update: int, rows: Sequence[tuple[list[int], list[int]]]
     ) -> list[list[float]]:
-        """Log-probs of completions after their prompts, by the weights after so many updates."""
+        """Return log-probs of completions after their prompts, by the weights after this many updates."""
         prompts, completions = zip(*rows, strict=True)
         temperatures = [TEMPERATURE] * len(rows)
         return log_probs(self._model(update), prompts, completions, temperatures, _PAD)

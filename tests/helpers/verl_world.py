@@ -1,4 +1,4 @@
-"""What the VeRL tests share: settings in small, a teacher, and how to read what a run left."""
+"""Share small settings, a teacher, and readers of run files between the VeRL tests."""
 
 from __future__ import annotations
 
@@ -42,8 +42,9 @@ BOTH = ("+coevo=both", "coevo.algorithms=[inspo,p2o]", *P2O, *INSPO)
 
 
 def teach(body: dict[str, Any]) -> str:
-    """A reply of the OpenAI server: what the words of two failures mean, so that templates differ in
-    whom they help, and, for instructions, one more word after the parent's or the first one's text."""
+    """Reply like the OpenAI server: the meaning of two failures' words, so that templates help different
+    questions; for instructions, one more word after the parent's or the first one's text.
+    """
     prompt = body["messages"][-1]["content"]
     if "<current_template>" in prompt:
         pairs = re.findall(r"<question>\s*use (\S+) then (\S+) on", prompt)
@@ -58,8 +59,7 @@ def teach(body: dict[str, Any]) -> str:
 
 
 def reflection(base: str) -> list[str]:
-    """The overrides that point to the server, which is not asked before there is something to reflect on:
-    tests count its requests."""
+    """Return the overrides that point to the server. Preflight is off because tests count its requests."""
     return [
         "coevo.reflection.model=openai/teacher",
         f"coevo.reflection.api_base={base}",
@@ -68,7 +68,7 @@ def reflection(base: str) -> list[str]:
 
 
 def tokens(question: str, system: str | None = None) -> list[int]:
-    """The prompt ids of a question, under an instruction if there is one."""
+    """Return the prompt ids of a question, under an instruction if there is one."""
     chat = [{"role": "user", "content": question}]
     if system is not None:
         chat.insert(0, {"role": "system", "content": system})
@@ -79,14 +79,14 @@ def tokens(question: str, system: str | None = None) -> list[int]:
 
 
 def events(result: Result, *names: str) -> list[dict[str, Any]]:
-    """The journal's events, or those with these names."""
+    """Return the journal's events, optionally only those with these names."""
     path = result.folder / "checkpoints" / "coevo" / "events.jsonl"
     written = [json.loads(line) for line in path.read_text().splitlines()]
     return [event for event in written if not names or event["event"] in names]
 
 
 def by_group(rows: Iterable[dict[str, Any]]) -> dict[tuple[int, str], list[dict[str, Any]]]:
-    """The rows that the loss got, by step and group, without those that fill up a batch."""
+    """Return the rows that the loss got, by step and group, without padding rows."""
     groups: defaultdict[tuple[int, str], list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         if not row["uid"].startswith("pad"):
@@ -95,7 +95,7 @@ def by_group(rows: Iterable[dict[str, Any]]) -> dict[tuple[int, str], list[dict[
 
 
 def sampled(result: Result, row: dict[str, Any]) -> list[dict[str, Any]]:
-    """The server's generations that may be the origin of a row: same step, same tokens."""
+    """Return the server's generations that may be a row's origin: same step, same tokens."""
     return [
         event
         for event in result.generated()

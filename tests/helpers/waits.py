@@ -1,6 +1,6 @@
-"""Retries without a clock: what a caller waits between two attempts passes at once.
+"""Retry without a clock: the waits between attempts pass at once.
 
-A limit on the time in all then ends retries after as many attempts as it always does, however busy the
+A limit on the total time then always ends retries after the same number of attempts, however busy the
 machine is, and no attempt comes near it.
 """
 
@@ -20,7 +20,7 @@ _now: ContextVar[float] = ContextVar("_now", default=0.0)
 
 
 def waits_take_no_time(patch: Callable[[Any, str, Any], None] = setattr) -> list[float]:
-    """Of the reflection model's client and of the retrieval client. Returns the waits, as they come.
+    """Patch the reflection model's and the retrieval client's waits; return them as they come.
 
     `patch` sets an attribute; give a fixture's `monkeypatch.setattr` to have it undone.
     """

@@ -1,12 +1,11 @@
-"""Starts Python scripts from a process that has imported the heavy libraries already.
+"""Start Python scripts from a process that has imported the heavy libraries already.
 
-A run of VeRL starts ten processes one after the other, and each would spend 5 seconds importing torch
-and others. `python -P warm_python.py SOCKET MODULES` imports them once, then forks for every
+A run of VeRL starts ten processes one after the other, and each would spend 5 seconds importing torch and
+others. `python -P warm_python.py SOCKET MODULES` imports them once, then forks for every
 `python -IS warm_python.py SOCKET SCRIPT ARGUMENTS` (or `-m MODULE`), which is what Ray gets as
-`py_executable`. The
-fork takes over the caller's files, folder, environment and arguments, and runs the script as a
-fresh interpreter would; the caller ends with its status. Not among the modules: the trainer, which every
-process shall load by itself, and Ray, which reads its environment when it is loaded.
+`py_executable`. The fork takes over the caller's files, folder, environment and arguments, and runs the
+script as a fresh interpreter would; the caller ends with its status. The trainer is not among the modules,
+because every process must load it itself, nor is Ray, which reads its environment on import.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ def serve(path: str, modules: list[str]) -> None:
 
 
 def become(connection: socket.socket) -> None:
-    """Turn into what the caller asked for. This process ends with its caller, and the caller with it."""
+    """Run what the caller asked for. This process and its caller end together."""
     size = int.from_bytes(connection.recv(4), "big")
     _, files, _, _ = socket.recv_fds(connection, 1, 3)
     data = b""

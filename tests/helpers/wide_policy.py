@@ -1,7 +1,7 @@
-"""The demo's base policy with heads that vLLM has kernels for on a CPU: 32 numbers instead of 16.
+"""Widen the base policy's heads from 16 to 32 numbers, for which vLLM has CPU kernels.
 
-It computes the same function. Behind each half of a rotary head stand zeros, so pair `i` of 16 turns as
-pair `i` of 8 did if theta is its square; attention divides by the root of the head's size, so the query is
+It computes the same function. Zeros follow each half of a rotary head, so pair `i` of 16 rotates as pair
+`i` of 8 did if theta is its square; attention divides by the root of the head's size, so the query is
 scaled by the root of 2. Zero rows have zero gradients, so it also trains the same, up to the query's scale.
 """
 
@@ -18,7 +18,7 @@ from worlds.pairs.world import base_policy_path
 
 
 def write_wide_policy(target: Path) -> Path:
-    """Write the checkpoint into the folder, which must not be there, and return the folder."""
+    """Write the checkpoint into the folder, which must not exist yet, and return the folder."""
     source = base_policy_path()
     shutil.copytree(source, target)
     config = json.loads((source / "config.json").read_text())

@@ -1,4 +1,4 @@
-"""What clients and servers in the field send, noted down from their code by hand.
+"""Record what clients and servers in the field send, taken by hand from their code.
 
 Clients: Search-R1's trainer and its inference script, verl's search tool, slime's example, NeMo Gym's
 offline search, and a client that leaves the optional fields out. Servers: Search-R1's retriever with
@@ -14,7 +14,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class ClientForm:
-    """A request's body as it is on the wire, and how the client reads the texts for one query."""
+    """A request's body on the wire, and how the client reads the texts for one query."""
 
     name: str
     body: bytes
@@ -26,7 +26,7 @@ class ClientForm:
 
 @dataclass(frozen=True)
 class ServerForm:
-    """A reply's body to one query, and what is to be read from it: ids, contents, scores."""
+    """A reply's body to one query, and the expected ids, contents and scores."""
 
     name: str
     body: bytes

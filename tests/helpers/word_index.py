@@ -1,4 +1,4 @@
-"""BM25 in plain Python, for the few passages of a test."""
+"""Implement BM25 in plain Python, for the few passages of a test."""
 
 from __future__ import annotations
 

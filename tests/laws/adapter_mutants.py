@@ -1,7 +1,7 @@
-"""Faults that an adapter may have, planted one at a time into `docs/examples/own_adapter.py`.
+"""Plant faults that an adapter may have, one at a time, into `docs/examples/own_adapter.py`.
 
-The list was written before the laws that are to find them. The first six are a stranger's, who had
-not seen the laws either.
+The list was written before the laws that must find them. The first six come from someone who had not
+seen the laws either.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Adapter: TypeAlias = type[OwnAdapter]
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong, in a sentence, and a function from an adapter for the same adapter with the fault."""
+    """A fault in a sentence, and a function that plants it into an adapter."""
 
     name: str
     sentence: str

@@ -1,4 +1,4 @@
-"""The tests of this folder start OpenRLHF, each in processes of its own."""
+"""Start OpenRLHF for the tests in this folder, each in separate processes."""
 
 from __future__ import annotations
 

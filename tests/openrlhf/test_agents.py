@@ -1,4 +1,4 @@
-"""A user's agent of two turns, with dynamic filtering, under P2O; and one whose reset() edits the prompt.
+"""Check a user's two-turn agent with dynamic filtering under P2O, and one whose reset() edits the prompt.
 
 Stand-ins: vLLM, flash-attn, the device, and the reflection model's HTTP server. The agent runs in
 OpenRLHF's own MultiTurnAgentExecutor.
@@ -57,7 +57,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Result:
 
 
 def turns(row: dict[str, Any]) -> list[list[int]]:
-    """Alternately what the policy did not write and what it wrote."""
+    """Split a row into alternating parts: not written by the policy, written by it."""
     parts: list[list[int]] = [[]]
     for token, action in zip(row["sequences"], [0, *row["action_mask"]], strict=True):
         if action == len(parts) % 2:
@@ -67,7 +67,7 @@ def turns(row: dict[str, Any]) -> list[list[int]]:
 
 
 def second_turns(run: Result) -> dict[tuple[int, Key, Key], set[Key]]:
-    """Weights' version, first and second response to the prompts under which both were sampled."""
+    """Return policy version, first and second response for the prompts that both were sampled under."""
     first = {
         (e["version"], tuple(e["prompt_ids"]), tuple(e["response_ids"])) for e in episodes(run)
     }
@@ -130,7 +130,7 @@ def test_what_the_filter_took_away_was_observed_too(run: Result) -> None:
 
 
 def test_log_probs_are_on_the_question(run: Result) -> None:
-    """Those of the sampler at a turn's beginning are others: `min_tokens` forbids the end token there."""
+    """The sampler's log-probs at a turn's beginning differ: `min_tokens` forbids the end token there."""
     for row in run.actor:
         begins = [b and not a for a, b in pairwise([0, *row["action_mask"]])]
         for old, sampler, new, kept, first in zip(

@@ -1,5 +1,5 @@
-"""The asynchronous trainer: training goes on while a search in waves waits; the search that never stops
-training, and INSPO; and a run that is killed.
+"""Check the asynchronous trainer: training continues while a search in waves waits, the stream and INSPO
+never stop it, and a killed run resumes.
 
 Stand-ins: vLLM, flash-attn, the device, and the reflection model's HTTP server.
 """
@@ -34,7 +34,7 @@ GIVEN_UP_S = 600.0
 
 
 def check_ages(result: Result) -> set[float]:
-    """What is said of the weights that sampled a row is what the engine had. Gives what is said."""
+    """Check that the reported policy version of each row is the engine's. Return the reported ages."""
     ages = set()
     for row in result.actor:
         age = row["info"]["coevo/staleness"]
@@ -49,7 +49,7 @@ def check_ages(result: Result) -> set[float]:
 
 
 def test_weights_are_broadcast_while_the_reflection_model_writes(tmp_path: Path) -> None:
-    """It answers its first call only when training has updated the weights that the search began with."""
+    """The reflection model answers its first call only after training has updated the search's weights."""
     running: list[OpenRLHFRun] = []
     during: list[int] = []
 
@@ -115,7 +115,7 @@ def test_the_search_that_never_stops_training_and_instructions(tmp_path: Path) -
 
 
 def test_a_killed_run_goes_on_where_its_checkpoint_was(tmp_path: Path) -> None:
-    """It is killed in its second search, whose rollouts are sampled while training may go on."""
+    """The run is killed in its second search, whose rollouts are sampled while training may continue."""
     killed_after = 3
     with openai_server(teach) as server:
         start = {

@@ -1,4 +1,4 @@
-"""Both methods at once in the unmodified train_ppo_ray, by the wrapper's flags, and its evaluation.
+"""Check both methods at once in the unmodified train_ppo_ray, by the wrapper's flags, and its evaluation.
 
 Stand-ins: vLLM, flash-attn, the device, and the reflection model's HTTP server.
 """
@@ -47,7 +47,7 @@ def test_each_method_did_its_work(run: Result) -> None:
 
 
 def test_the_evaluation_finds_its_data_sources(run: Result) -> None:
-    """OpenRLHF looks them up by the prompt; it finds them though an instruction was placed."""
+    """OpenRLHF looks data sources up by the prompt; it finds them although an instruction was placed."""
     for step in (3, 6):
         assert "eval/eval_default_pass1" in run.metrics[step]
 

@@ -1,4 +1,4 @@
-"""OpenRLHF with one of its names changed, the real classes: one sentence, and no training without us.
+"""Check that a renamed part of OpenRLHF's real classes gives one sentence, and no training without us.
 
 Stand-ins: vLLM and flash-attn, of which only names count.
 """
@@ -89,7 +89,7 @@ def test_a_renamed_module_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 class Host:
-    """A trainer of a future OpenRLHF, whose parts have other names or are not ours."""
+    """A future OpenRLHF trainer whose parts have other names or are not ours."""
 
     parts: ClassVar[dict[str, Any]] = {}
 

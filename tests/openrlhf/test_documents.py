@@ -1,6 +1,6 @@
-"""The documents' commands and files for OpenRLHF: read by its own parser and checks, and ours.
+"""Check the documents' commands and files for OpenRLHF with its own parser and checks, and ours.
 
-What stands for the rest of a command (`...`) is the quick start's.
+The quick start's arguments replace the rest of a command (`...`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ COMMANDS = documented_commands("openrlhf")
 
 
 def quickstart(folder: Path) -> tuple[str, list[str]]:
-    """Its module and its arguments."""
+    """Return its module and its arguments."""
     option, module, *arguments = given_to("my-python", folder, QUICKSTART, PYTHON="my-python")
     assert option == "-m"
     return module, arguments

@@ -1,4 +1,4 @@
-"""`--coevo.preflight.dry_run true`: the real command, which ends where Ray would start."""
+"""Check `--coevo.preflight.dry_run true`: the real command, which ends where Ray would start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`benchmarks/openrlhf_effect.py` trains the language model with the values that TRL trains it with."""
+"""Check that `benchmarks/openrlhf_effect.py` trains the language model with TRL's values."""
 
 from __future__ import annotations
 

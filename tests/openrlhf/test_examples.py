@@ -1,4 +1,4 @@
-"""The documented scripts, as far as a machine without a GPU can run them: their arguments."""
+"""Check the documented scripts as far as a machine without a GPU can: their arguments."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FILES = {"REWARD": "reward.py"}
 
 
 def submission(script: str, tmp_path: Path, *arguments: str, **variables: str) -> dict[str, Any]:
-    """What the script would give to Ray, read by Ray's own parser."""
+    """Return what the script would submit to Ray, read by Ray's own parser."""
     job, submit, *given = given_to("ray", tmp_path, script, *arguments, **FILES, **variables)
     assert (job, submit) == ("job", "submit")
     return dict(cli.submit.make_context("submit", given).params)
@@ -58,7 +58,7 @@ def script(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def args(script: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """OpenRLHF's arguments after all checks, theirs and ours."""
+    """Return OpenRLHF's arguments after all checks, theirs and ours."""
     folder = tmp_path_factory.mktemp("start")
     result = check_openrlhf(folder, ENTRY_POINT, job_arguments(script, folder))
     assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-2000:]

@@ -1,4 +1,4 @@
-"""The command line and the pure parts of the adapter."""
+"""Check the command line and the pure parts of the adapter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sample generator in a real Ray, without its trainer: what it sends, and in which order it comes back;
+"""Check the sample generator in a real Ray without its trainer (what it sends, and the order of results),
 and the asynchronous trainer's lock: who may broadcast when, and what counts.
 
 Stand-ins: vLLM and flash-attn, of which only names count; the vLLM actor makes its responses up.
@@ -49,7 +49,7 @@ def actors(_ray: None) -> list[Any]:
 
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What `dispatch_groups` hands to OpenRLHF."""
+    """Record what `dispatch_groups` passes to OpenRLHF."""
     references: list[Any] = []
     dispatch = generation.dispatch_groups
 
@@ -62,7 +62,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def test_a_group_is_one_request(tmp_path: Path, actors: list[Any], sent: list[Any]) -> None:
-    """Whatever number of prompts it has: the vLLM actor answers with all of its responses."""
+    """Whatever number of prompts it has, the vLLM actor answers with all of its responses."""
     made = generator(tmp_path, actors, QUESTIONS, SIZE, TOKENS)
     samples, *_ = made.generate_samples(n_samples_per_prompt=SIZE, max_new_tokens=TOKENS)
     assert len(sent) == QUESTIONS
@@ -84,7 +84,7 @@ def test_a_group_is_one_request(tmp_path: Path, actors: list[Any], sent: list[An
 
 @pytest.mark.usefixtures("_ray")
 def test_the_tokenizer_is_sent_once(tmp_path: Path) -> None:
-    """OpenRLHF has every request bring one of its own, which is the same as often as it is shared."""
+    """OpenRLHF sends a tokenizer with every request; sharing one gives the same result."""
     made: Any = generator(tmp_path, engines(1, TOKENS), QUESTIONS, SIZE, TOKENS)
     for _ in range(2):
         made._dataloader_iter = None
@@ -122,7 +122,7 @@ def test_texts_are_decoded_where_a_method_reads_them(
     actors: list[Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Once, with those that arrived after it, in case it goes on; and where a rollout is held on to."""
+    """Texts are decoded once, with those that arrived after it, and also where a rollout is held."""
     counts: list[int] = []
     decoded = BatchTexts._decoded
 
@@ -175,7 +175,7 @@ def test_another_number_of_responses_is_refused() -> None:
 
 
 def test_an_agent_may_answer_twice_with_the_same_lists() -> None:
-    """One that keeps its answers, say. What Ray carries are the same lists again."""
+    """For example an agent that caches its answers. After Ray's transfer they are the same lists again."""
     kept: Any = {
         "prompt": "in short : why ?",
         "observation_tokens": [1, 2, 3, 4, 7, 8],
@@ -221,7 +221,7 @@ def test_an_engine_that_dies_ends_the_run_by_one_sentence(tmp_path: Path) -> Non
 
 @pytest.mark.usefixtures("_ray")
 def test_an_agent_whose_own_ray_actor_died_is_not_taken_for_an_engine() -> None:
-    """Ray raises what a task raised as an error of its class."""
+    """Ray raises a task's error as an error of its class."""
 
     @ray.remote(num_cpus=0)
     def samples_with_a_tool() -> None:
@@ -232,7 +232,7 @@ def test_an_agent_whose_own_ray_actor_died_is_not_taken_for_an_engine() -> None:
 
 
 class AsksAtTheEnd:
-    """A method that has rollouts sampled when training is over."""
+    """A method that requests rollouts when training is over."""
 
     @hookimpl
     def coevo_train_end(self, policy: Any) -> None:
@@ -242,7 +242,7 @@ class AsksAtTheEnd:
 def test_rollouts_after_training_are_sampled_as_those_before(
     tmp_path: Path, actors: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where a run is started again with fewer episodes than it has had, and generates nothing."""
+    """Also when a run restarts with fewer episodes than it has had, and generates nothing."""
     asked: list[dict[str, Any]] = []
     dispatch = SamplesGenerator._dispatch_prompts_to_vllm
 
@@ -266,7 +266,7 @@ def lock(_ray: None) -> Any:
 
 
 class Journal:
-    """An engine, as far as weights look at it."""
+    """An engine with only what the weights code uses."""
 
     def __init__(self, step: int) -> None:
         self.policy_version = PolicyVersion(2, step)
@@ -278,7 +278,7 @@ class Journal:
 
 
 def broadcast(lock: Any) -> None:
-    """As the training half does: `_CountsBroadcasts` below OpenRLHF's own method."""
+    """Broadcast as the training half does: `_CountsBroadcasts` below OpenRLHF's own method."""
     half = trainer.CoevoTrainingActor.__new__(trainer.CoevoTrainingActor)
     half.args = SimpleNamespace(vllm=SimpleNamespace(enable_sleep=False))
     half.vllm_lock, half._partial_rollout = lock, False
@@ -287,7 +287,7 @@ def broadcast(lock: Any) -> None:
 
 
 def test_training_broadcasts_between_two_batches_of_a_search(lock: Any) -> None:
-    """In the middle of one it could not: then the lock is held."""
+    """Training cannot broadcast in the middle of a batch, because the lock is held then."""
     broadcast(lock)  # the resumed run's weights
     engine = Journal(step=4)
     ours = weights.LockedWeights(engine, lock)  # type: ignore[arg-type]
@@ -355,7 +355,7 @@ def test_staleness_is_how_many_updates_a_batch_is_behind(
 def test_every_batch_is_a_step_of_the_engine(
     tmp_path: Path, actors: list[Any], batch: int, drawn: int
 ) -> None:
-    """Also the last one of an episode, which is of what earlier generations have left over."""
+    """Also an episode's last batch, which earlier generations have left over."""
     made: Any = generator(tmp_path, actors, 16, 3, TOKENS)
     made.args.rollout.batch_size, made.args.rollout.vllm_generate_batch_size = batch, drawn
     kwargs = {"n_samples_per_prompt": 3, "max_new_tokens": TOKENS}

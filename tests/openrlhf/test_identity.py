@@ -1,7 +1,7 @@
-"""Nothing but our flags changes anything.
+"""Check that nothing but our flags changes anything.
 
-OpenRLHF's own command, the wrapper without a flag, and the wrapper with one while there is nothing to do:
-the same rows, weights and metrics. Stand-ins: vLLM, flash-attn, the device.
+OpenRLHF's own command, the wrapper without a flag, and the wrapper with one while there is nothing to do
+give the same rows, weights and metrics. Stand-ins: vLLM, flash-attn, the device.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def start(folder: Path, module: str, *flags: str) -> Result:
 
 
 def check_same(one: Result, other: Result) -> None:
-    """The rows, the weights and the names of the metrics."""
+    """Compare the rows, the weights and the names of the metrics."""
     exact = ("step", "sequences", "action_mask")
     near = ("log_probs", "action_log_probs", "rollout_log_probs", "advantages")
     check_same_rows(rows_by(one.actor, exact, near), rows_by(other.actor, exact, near))
@@ -52,7 +52,7 @@ def names(result: Result) -> set[tuple[int, str]]:
 
 
 def furthest(*folders: Path) -> float:
-    """The greatest difference between two saved policies' weights."""
+    """Return the greatest difference between two saved policies' weights."""
     first, second = (load_file(folder / "model" / "model.safetensors") for folder in folders)
     assert first.keys() == second.keys()
     return max(float((first[name] - second[name]).abs().max()) for name in first)

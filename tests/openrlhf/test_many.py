@@ -1,4 +1,4 @@
-"""More than one of what a cluster has many of: vLLM engines and ranks of the actor.
+"""Check several vLLM engines and several ranks of the actor.
 
 Stand-ins: vLLM, flash-attn, the device, and the reflection model's HTTP server.
 """

@@ -1,4 +1,4 @@
-"""A Ray cluster of two nodes: with the package on both; another version, or none, on the second."""
+"""Check a Ray cluster of two nodes: with the package on both; another version, or none, on the second."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def package(folder: Path, text: str) -> dict[str, str]:
-    """Variables for a node whose processes find this in the place of our package."""
+    """Return variables that make a node's processes find this package in place of ours."""
     for part in ("prompt_coevo", "prompt_coevo/adapters", "prompt_coevo/adapters/openrlhf"):
         (folder / part).mkdir()
         (folder / part / "__init__.py").write_text("")

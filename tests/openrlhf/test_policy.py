@@ -1,4 +1,4 @@
-"""The adapter's policy, without a trainer. Stand-ins: vLLM and flash-attn, of which only names count."""
+"""Check the adapter's policy without a trainer. Stand-ins: vLLM and flash-attn, only their names count."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def answer(reward: float | None) -> list[dict[str, Any]]:
 
 
 class Policy(policy.OpenRLHFPolicy):
-    """What comes back follows from the question."""
+    """A policy whose responses follow from the question."""
 
     def __init__(self, success: SuccessSettings | None = None) -> None:
         host = SimpleNamespace(args=SimpleNamespace(vllm=SimpleNamespace(enable_sleep=False)))

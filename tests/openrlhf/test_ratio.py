@@ -1,4 +1,4 @@
-"""Log-probs of distilled rows and of others, against those worked out by hand.
+"""Check log-probs of distilled and other rows against hand-computed ones.
 
 The learning rate is 0, so all log-probs are the base policy's and can be computed here. Stand-ins: vLLM,
 flash-attn, the device, and the reflection model's HTTP server.
@@ -47,7 +47,7 @@ def run(folder: Path, *overrides: str, drift: float = 0.0, **env: str) -> Result
 
 
 def rows(result: Result) -> tuple[list[Row], list[Row]]:
-    """Distilled rows, each with the prompt it was sampled under as `under`, and all others."""
+    """Return distilled rows, each with its sampling prompt as `under`, and all others."""
     distilled, plain = [], []
     for row in result.actor:
         other = [list(p) for p in sampled_under(result, row) if list(p) != prompt_of(row)]
@@ -66,7 +66,7 @@ def on_question(row: Row) -> list[float]:
 
 
 def response(row: Row, name: str) -> list[Any]:
-    """The values of a row's response, whether or not they are masked."""
+    """Return the values of a row's response, masked or not."""
     return list(row[name][-len(response_of(row)) :])
 
 
@@ -123,7 +123,7 @@ PACKED = ("--ds.packing_samples", "--train.dynamic_batch_enable", "--train.max_t
     ],
 )
 def test_clean_as_a_cluster_trains(tmp_path: Path, flags: tuple[str, ...]) -> None:
-    """Samples that are packed, micro-batches by tokens, ranks, what is spread over them, and a critic."""
+    """Packs samples, splits micro-batches by tokens, and uses several ranks and a critic."""
     distilled, plain = rows(run(tmp_path, *flags))
     for row in [*distilled, *plain]:
         values = on_question(row)
@@ -134,7 +134,7 @@ def test_clean_as_a_cluster_trains(tmp_path: Path, flags: tuple[str, ...]) -> No
 
 
 def test_a_kl_in_the_reward_is_on_the_question(tmp_path: Path) -> None:
-    """The policy is its reference, so the KL of a row is 0; between question and template it is not."""
+    """The policy is its reference, so a row's KL is 0; between question and template it is not."""
     result = run(tmp_path, "--algo.kl.init_coef=0.1")
     distilled, plain = rows(result)
     for row in [*distilled, *plain]:
@@ -162,7 +162,7 @@ def test_a_forward_under_the_template_leaves_the_samplers_own_part_alone(tmp_pat
 
 
 def test_gradient_checkpointing_leaves_the_gradients_as_they_are(tmp_path: Path) -> None:
-    """Only ZeRO says how long they are: without it, and in float32, DeepSpeed reports 0."""
+    """Only ZeRO reports the gradients' norm: without it, and in float32, DeepSpeed reports 0."""
     name, stage = "train/actor_grad_norm", "--ds.zero_stage=2"
     plain = run(tmp_path / "plain", stage)
     saving = run(tmp_path / "saving", stage, "--actor.gradient_checkpointing_enable")

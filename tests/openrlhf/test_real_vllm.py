@@ -1,4 +1,4 @@
-"""Both methods in the unmodified train_ppo_ray on the real vLLM, in its build for CPUs.
+"""Check both methods in the unmodified train_ppo_ray on the real vLLM, in its build for CPUs.
 
 Run by `python dev.py nox -s openrlhf_vllm`. Stand-ins: flash-attn, the device, NCCL, and the reflection
 model's HTTP server.
@@ -81,7 +81,7 @@ def test_templates_are_sampled_under_and_not_trained_on(run: Result) -> None:
 
 
 def test_engine_and_actor_agree_on_log_probs(run: Result) -> None:
-    """On what was sampled without a template; under one they differ, and that is not in the loss."""
+    """Compares samples without a template; under one the log-probs differ, which stays out of the loss."""
     compared, differ = 0, 0.0
     for row in run.actor:
         start = len(prompt_of(row)) - 1

@@ -1,4 +1,4 @@
-"""What cannot be known before the trainer starts, in one sentence each.
+"""Check the refusals that are only possible once the trainer has started, each in one sentence.
 
 Stand-ins: vLLM, flash-attn and the device.
 """

@@ -1,4 +1,4 @@
-"""Rows whose prompts are rendered chats, where OpenRLHF applies no chat template."""
+"""Check rows whose prompts are rendered chats, where OpenRLHF applies no chat template."""
 
 from __future__ import annotations
 

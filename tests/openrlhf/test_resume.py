@@ -1,4 +1,4 @@
-"""A run that is killed in its second search goes on where its checkpoint was; and the asynchronous
+"""Check that a run killed in its second search resumes at its checkpoint, also with the asynchronous
 trainer.
 
 Stand-ins: vLLM, flash-attn, the device, and the reflection model's HTTP server.
@@ -32,7 +32,7 @@ def arguments(base: str, *more: str) -> dict[str, Any]:
 
 
 def in_its_second_search(run: OpenRLHFRun) -> bool:
-    """A checkpoint was written, and rollouts for the search after it have begun."""
+    """Tell whether a checkpoint was written and rollouts for the search after it have begun."""
     return any(
         event["event"] == "generate"
         and event["version"] == KILLED_AFTER
@@ -50,7 +50,7 @@ def trained(result: Result, step: int) -> Counter[Any]:
 
 
 def counted(result: Result) -> dict[str, float]:
-    """Our metrics after the last step, but for those of money and time."""
+    """Return our metrics after the last step, except those of money and time."""
     return {
         name: value
         for name, value in result.metrics[STEPS].items()
@@ -59,7 +59,7 @@ def counted(result: Result) -> dict[str, float]:
 
 
 def decisions(result: Result) -> list[Any]:
-    """The templates and the instructions that were decided on, in order."""
+    """Return the chosen templates and instructions, in order."""
     found: list[Any] = []
     for event in events(result, "templates_assigned", "population_changed"):
         texts = [one["text"] for one in event.get("pool", event.get("added", []))]
@@ -95,7 +95,7 @@ def test_a_run_killed_in_a_search_goes_on(tmp_path: Path) -> None:
 def test_a_run_killed_in_the_search_after_training_ends_well_when_started_again(
     tmp_path: Path,
 ) -> None:
-    """Of the asynchronous trainer: nobody holds its lock any more, and no step is left to resume."""
+    """With the asynchronous trainer: its lock is free again, and no step is left to resume."""
     steps = 2
 
     def searches(run: OpenRLHFRun) -> bool:
@@ -143,8 +143,9 @@ def test_a_run_without_a_step_left_ends_well_when_it_is_started_again(tmp_path: 
 
 
 def test_the_asynchronous_trainer(tmp_path: Path) -> None:
-    """Its only checkpoint is the best one, saved some steps after its evaluation; a second start goes on
-    from there."""
+    """Its only checkpoint is the best one, saved some steps after its evaluation; a second start resumes
+    from it.
+    """
     flags = ("--train.async_enable", "--eval.steps=3", "--ckpt.save_steps=50")
     with openai_server(teach) as server:
         result = run_openrlhf(tmp_path, val=rows(TASKS[:2]), **arguments(server.base, *flags))

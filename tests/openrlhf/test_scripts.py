@@ -1,4 +1,4 @@
-"""A reward file as people have it: a shaped reward, and whether the answer is right in `extra_logs`.
+"""Check a typical reward file: a shaped reward, with correctness in `extra_logs`.
 
 Stand-ins: vLLM, flash-attn, the device, and the reflection model's HTTP server.
 """
@@ -30,7 +30,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Result:
 
 
 def test_questions_are_hard_by_the_named_key_and_templates_are_placed(run: Result) -> None:
-    """By the shaped reward, some .4 for every answer, none would be."""
+    """By the shaped reward, which gives every answer about .4, no question would be hard."""
     last = run.metrics[max(run.metrics)]
     assert last["train/coevo/hard_samples"] > 0
     assert last["train/coevo/reflection_calls"] > 0

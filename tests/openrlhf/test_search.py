@@ -1,4 +1,4 @@
-"""The search agent in the unmodified train_ppo_ray under INSPO, with the real search server.
+"""Check the search agent in the unmodified train_ppo_ray under INSPO, with the real search server.
 
 Stand-ins: vLLM, flash-attn, the device, and the reflection model's HTTP server.
 """
@@ -86,7 +86,7 @@ def tokenizer() -> Any:
 
 
 def test_observations_are_out_of_the_loss_and_sampled_ids_stay(run: Result, tokenizer: Any) -> None:
-    """The engine stops at the closing tags, so turns are those that were sampled, whole."""
+    """The engine stops at the closing tags, so the turns are exactly the sampled ones."""
     rows = [
         (prompt_of(row), response_of(row), row["action_mask"][len(prompt_of(row)) - 1 :])
         for row in run.actor

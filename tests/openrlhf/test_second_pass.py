@@ -1,6 +1,6 @@
-"""Rows of a batch under what they were sampled under, with a forward pass worked out by hand.
+"""Check rows of a batch under their sampling prompts against a hand-computed forward pass.
 
-A stand-in for flash-attn, of which only names count.
+Stand-in: flash-attn, of which only names count.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def row(prompt: list[int], rolled_out: list[int] | None) -> Experience:
 
 
 def history(batches: list[Rows]) -> list[Tensor]:
-    """A "log-prob" of a token: the sum of all tokens before it, so that each prompt shows."""
+    """Compute a "log-prob" for each token as the sum of all tokens before it, so that each prompt shows."""
     found = []
     for batch in batches:
         assert batch.sequences.shape == batch.attention_mask.shape

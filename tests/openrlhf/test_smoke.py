@@ -1,4 +1,4 @@
-"""`prompt-coevo smoke openrlhf`: its commands, as OpenRLHF reads them, and with the stand-ins."""
+"""Check the commands of `prompt-coevo smoke openrlhf`, as OpenRLHF reads them and with the stand-ins."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ def test_openrlhf_and_the_plugin_take_it(variant: Variant, tmp_path: Path) -> No
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["p2o", "inspo", "checkpointing"])
 def test_what_a_run_leaves_is_read(name: str, tmp_path: Path) -> None:
-    """In bf16, as on a GPU. vLLM and the device are stand-ins, TensorBoard too: so its numbers come from
-    elsewhere."""
+    """In bf16, as on a GPU. vLLM, the device and TensorBoard are stand-ins, so its numbers come from
+    elsewhere.
+    """
     (variant,) = (one for one in ADAPTER.variants if one.name == name)
     given = arguments(variant, tmp_path)
     place = given.index("--logger.tensorboard_dir")

@@ -1,7 +1,7 @@
-"""The stand-in for vLLM's worker against OpenRLHF's own extension of it.
+"""Compare the stand-in for vLLM's worker with OpenRLHF's extension of the real one.
 
-It is read from OpenRLHF's file: around it OpenRLHF imports vLLM, which is not in this environment. The
-comparison with vLLM is `tests/real_vllm/test_standins.py`.
+The extension is read from OpenRLHF's file, because importing it imports vLLM, which is not in this
+environment. `tests/real_vllm/test_standins.py` compares with vLLM.
 """
 
 from __future__ import annotations

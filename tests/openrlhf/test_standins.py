@@ -1,4 +1,4 @@
-"""OpenRLHF as it is, without our plugin, on the stand-ins: what the other tests here rely on."""
+"""Check OpenRLHF on the stand-ins without our plugin, which the other tests here rely on."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ MakeEngine = Callable[..., AsyncLLMEngine]
 
 @pytest.fixture
 def make_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> MakeEngine:
-    """The engine without Ray; its log is in `server.jsonl`."""
+    """Build the engine without Ray; its log is in `server.jsonl`."""
     monkeypatch.setenv("COEVO_TEST_SERVER_LOG", str(tmp_path / "server.jsonl"))
 
     def make(**changes: Any) -> AsyncLLMEngine:

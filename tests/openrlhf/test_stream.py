@@ -1,4 +1,4 @@
-"""The search that never stops training in the unmodified train_ppo_ray."""
+"""Check the stream, which never stops training, in the unmodified train_ppo_ray."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_what_is_sampled_is_trained_on_without_its_template(run: Result) -> None
 
 
 def test_failures_under_templates_are_not_punished(run: Result) -> None:
-    """Else all rows of a batch with different rewards have one."""
+    """Otherwise every row of a batch with different rewards would have an advantage."""
     batches: dict[int, list[float]] = {}
     for row in run.actor:
         batches.setdefault(row["step"], []).append(row["advantages"][0])

@@ -1,4 +1,4 @@
-"""Prompts that are texts, and engines that sleep while the policy trains.
+"""Check prompts that are texts, and engines that sleep while the policy trains.
 
 Stand-ins: vLLM, flash-attn, the device, and the reflection model's HTTP server.
 """
@@ -48,7 +48,7 @@ def start(folder: Path, *flags: str, **arguments: Any) -> Result:
 
 
 def test_prompts_that_are_texts(tmp_path: Path) -> None:
-    """The instruction stands before the question, inside OpenRLHF's template; the hint went away."""
+    """The instruction comes before the question, inside OpenRLHF's template; the hint is removed."""
     data = [
         {"input": task.question, "label": row["label"]}
         for task, row in zip(TASKS, rows(), strict=True)
@@ -68,7 +68,7 @@ def test_prompts_that_are_texts(tmp_path: Path) -> None:
 
 
 class _RewardServer(BaseHTTPRequestHandler):
-    """Answers as OpenRLHF's own `serve_rm`: with a list of one reward per query."""
+    """Answer like OpenRLHF's own `serve_rm`, with a list of one reward per query."""
 
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -97,7 +97,7 @@ def test_rewards_from_a_server(tmp_path: Path) -> None:
 
 
 def test_sleeping_engines_are_woken_for_a_search_and_sleep_again(tmp_path: Path) -> None:
-    """The stand-in refuses to generate asleep and to be put to sleep while it generates."""
+    """The stand-in refuses to generate while asleep and to sleep while it generates."""
     run = start(tmp_path, "--train.colocate_all", "--vllm.enable_sleep")
     last = run.metrics[STEPS]
     assert last["train/coevo/searches"] == 2

@@ -1,4 +1,4 @@
-"""The built wheel alone in a fresh environment: what a user has after `pip install prompt-coevo`.
+"""Check the built wheel alone in a fresh environment, as after `pip install prompt-coevo`.
 
 Run by `python dev.py nox -s package`, which fills dist/ first.
 """
@@ -26,7 +26,7 @@ def wheel() -> Path:
 
 @pytest.fixture(scope="session")
 def scripts(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The programs of an environment that has the wheel and what it requires, with our hashes."""
+    """Return the programs of an environment with the wheel and its requirements, with our hashes."""
     folder = tmp_path_factory.mktemp("alone") / "environment"
     subprocess.run(["uv", "venv", "--quiet", folder], check=True)
     scripts = folder / ("Scripts" if os.name == "nt" else "bin")
@@ -79,7 +79,7 @@ def test_its_presets_and_settings_are_there(scripts: Path) -> None:
 
 
 def test_a_search_runs_without_any_extra(scripts: Path) -> None:
-    """The engine, a method and the meta-prompt files: a candidate comes of a function's reply."""
+    """Runs the engine, a method and the meta-prompt files; a function's reply gives a candidate."""
     code = (
         "from prompt_coevo import Coevolution, Settings\n"
         "engine = Coevolution.from_settings(\n"

@@ -1,4 +1,4 @@
-"""The outside methods as they are installed: wheels of their own, found by their entry points."""
+"""Install the third-party methods as separate wheels, found by their entry points."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BUILD = "import sys; from setuptools.build_meta import build_wheel; build_wheel
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with both distributions in it, built as pip builds them."""
+    """Build both distributions into one folder, as pip builds them."""
     folder = tmp_path_factory.mktemp("site")
     for source in sorted(path.parent for path in SOURCES.glob("*/pyproject.toml")):
         work = tmp_path_factory.mktemp("build")
@@ -38,7 +38,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def installed(site: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """As after `pip install`, and only for these tests: others must not find them."""
+    """Install them for these tests only: other tests must not find them."""
     for name in [name for name in os.environ if name.startswith("PROMPT_COEVO_")]:
         monkeypatch.delenv(name)
     monkeypatch.syspath_prepend(str(site))
@@ -50,7 +50,7 @@ def installed(site: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @dataclass
 class WordPolicy:
-    """Solves a question iff instruction or template hold its key: "k3" for the question "q3"."""
+    """Solve a question iff the instruction or template contains its key: "k3" for question "q3"."""
 
     questions: dict[str, Question]
     families: int = 4
@@ -87,7 +87,9 @@ def policy() -> WordPolicy:
 
 @pytest.fixture
 def round_of() -> Callable[..., list[Any]]:
-    """One generation round, answered by a policy, and the step after it; returns its plan."""
+    """Return a function that plays one generation round with a policy and the step after it, and returns
+    the plan.
+    """
 
     def train(engine: Any, policy: WordPolicy, group_size: int = 6) -> list[Any]:
         plan: list[Any] = engine.plan(sorted(policy.questions), group_size)

@@ -1,4 +1,4 @@
-"""The documents' code for the two methods from outside, with both of them installed."""
+"""Check the documents' code for the two third-party methods, with both installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""E-SPL: prompts compared on the same questions, rated, and their children."""
+"""Check E-SPL: prompts compared on the same questions, their ratings and their children."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ CHILD = re.compile(r"<current_1>(.*?)</current_1>.*<current_2>(.*?)</current_2>"
 
 
 class Teacher:
-    """Adds the key of the first failure to the parent, or, if it forgets, puts it in the place of the
-    others; joins two parents. Keeps what it was asked."""
+    """Add the key of the first failure to the parent, or replace the others by it if forgetful; join two
+    parents. Record the prompts.
+    """
 
     def __init__(self, *, forgets: bool = False) -> None:
         self.prompts: list[str] = []
@@ -236,7 +237,7 @@ class Family:
 
 
 def test_a_child_of_two_parents_has_what_both_know(policy: Any, round_of: Any) -> None:
-    """The request has two parents, and failures of the first on questions that the second alone won."""
+    """The request has two parents, and failures of the first on questions that only the second won."""
     teacher, family = Teacher(forgets=True), Family()
     engine = engine_of(teacher, {"crossover_share": 1.0}, plugins={"family": family})
     engine.begin(policy)
@@ -345,7 +346,7 @@ def test_templated_and_unfit_rollouts_rate_nobody() -> None:
 
 
 def test_a_round_can_be_one_match(policy: Any, round_of: Any) -> None:
-    """As the authors' code has it."""
+    """As in the authors' code."""
     engine = engine_of(Teacher(), {"matches": "round", "crossover_share": 0.0})
     engine.begin(policy)
     for _ in range(4):

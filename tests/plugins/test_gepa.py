@@ -1,4 +1,4 @@
-"""P2O's search by the real package gepa, with a policy that is a rule."""
+"""Check P2O's search by the real package gepa, with a rule-based policy."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_the_accounts_are_gepas(search: Any, policy: Any, monkeypatch: pytest.Mo
 def test_proposals_at_once_keep_the_budget_and_wait_less(
     search: Any, keyed_policy: Any, budget: int, at_once: int
 ) -> None:
-    """Once 119 calls of the policy where gepa itself needs 10."""
+    """The policy was once called 119 times where gepa itself needs 10."""
     one = keyed_policy(40, families=FAMILIES)
     search(one, search_budget=budget, calls_per_hard="unlimited")
     several = keyed_policy(40, families=FAMILIES)
@@ -277,7 +277,7 @@ def test_rollouts_unfit_to_judge_by_decide_nothing(search: Any, policy: Any) -> 
 
 
 class _Forgetful:
-    """Solves everything under its first weights, nothing under later ones."""
+    """A policy that solves everything under its first weights and nothing under later ones."""
 
     def __init__(self) -> None:
         self.questions = {f"q{n}": Question(f"q{n}", f"what is {n}?") for n in range(20)}

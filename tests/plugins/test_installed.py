@@ -1,4 +1,4 @@
-"""Two distributions of their own need no line of prompt_coevo: they are found by name, and harm nobody."""
+"""Check that two separate distributions work without any line in prompt_coevo, and disturb nothing."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_two_methods_that_give_the_same_part_are_refused(names: tuple[str, str],
 def test_a_run_of_another_method_is_the_same_with_them_installed(
     policy: Any, round_of: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Plans, metrics and state of P2O: with both installed, and switched off."""
+    """Compares P2O's plans, metrics and state with both installed and with both switched off."""
     outcomes = []
     for disabled in ("", "all"):
         monkeypatch.setenv(registry.DISABLE_PLUGINS_VARIABLE, disabled)
@@ -126,7 +126,7 @@ def test_a_run_of_another_method_is_the_same_with_them_installed(
 
 
 def test_both_at_once_keep_out_of_each_others_way(policy: Any, round_of: Any) -> None:
-    """Hinted rollouts rate no prompt; a rollout has its prompt and its hint."""
+    """Hinted rollouts rate no prompt, and a rollout has both its prompt and its hint."""
     engine = Coevolution.from_settings(
         Settings(
             algorithms=("espl", "hints"),

@@ -1,4 +1,4 @@
-"""The real vLLM, in its build for CPUs, on the demo's base policy with wider heads."""
+"""Run the real vLLM, in its build for CPUs, on the demo's base policy with wider heads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ os.environ.update(ENVIRONMENT, CI="1", TRL_EXPERIMENTAL_SILENCE="1")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs the server comes last: it takes a minute or two to come up."""
+    """Run tests that need the server last: it takes a minute or two to come up."""
     if REASON:
         for item in items:
             if item.path.is_relative_to(Path(__file__).parent):
@@ -33,7 +33,7 @@ def _is_served(item: pytest.Item) -> bool:
 
 @pytest.fixture(scope="session")
 def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the policy, which computes what the demo's base policy does."""
+    """Return the folder of a policy that computes the same as the demo's base policy."""
     from helpers.wide_policy import write_wide_policy
 
     return write_wide_policy(tmp_path_factory.mktemp("policy") / "wide")
@@ -66,7 +66,7 @@ def tokenizer(policy: Path) -> Any:
 
 @pytest.fixture(scope="session")
 def engines() -> dict[str, Any]:
-    """TRL's engine, made once: one that is collected takes the groups of all others with it."""
+    """Keep TRL's engines for the session: collecting one removes the process groups of all others."""
     return {}
 
 
@@ -74,7 +74,7 @@ def engines() -> dict[str, Any]:
 def make_trainer(
     policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engines: dict[str, Any]
 ) -> Any:
-    """As of tests/trl, but sampling with the real vLLM: by default with one in this process."""
+    """Build trainers as in tests/trl, but with the real vLLM, by default in this process."""
     import trl.generation.vllm_generation as generation
 
     from helpers.trl_trainers import build_trainer
@@ -82,7 +82,7 @@ def make_trainer(
     real = generation.LLM
 
     def engine(model: str, **arguments: Any) -> Any:
-        """TRL gives no type, and vLLM would take bfloat16 for this checkpoint in float32."""
+        """Pass float32: TRL gives no type, and vLLM would use bfloat16 for this checkpoint."""
         if model not in engines:
             engines[model] = real(model=model, **arguments, dtype="float32", enforce_eager=True)
         return engines[model]

@@ -1,4 +1,4 @@
-"""`vllm serve` as the reflection model, asked through the real litellm."""
+"""Check `vllm serve` as the reflection model, called through the real litellm."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from prompt_coevo.settings.reflection import ReflectionSettings
 
 
 def model(server: VllmServer, provider: str, **changes: Any) -> PaidReplies:
-    """As a run has it: with retries, and a ledger."""
+    """Build the model as a run does, with retries and a ledger."""
     name = f"{provider}/{MODEL}"
     base = {"api_base": f"{server.url}/v1", "api_key": "none", "max_tokens": 8}
     settings = ReflectionSettings(**{**base, **changes})

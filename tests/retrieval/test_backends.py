@@ -1,4 +1,4 @@
-"""Backends of other people, by name: the examples of docs/examples, and what can be wrong with one."""
+"""Check third-party backends by name: the examples of docs/examples, and their possible faults."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ TEXTS = {row["id"]: row["contents"] for row in ROWS}
 
 
 def check_rows(retriever: Retriever, right: float) -> None:
-    """Whole rows are found, the right ones for so much of the questions, by the server the same ones."""
+    """Check that whole rows are found, the right ones for this share of questions, and the same through a
+    server.
+    """
     asked = queries(30, of=COUNT)
     found = retriever.search([query for query, _ in asked], 3)
     for hits in found:
@@ -133,7 +135,7 @@ def test_a_lancedb_table(tmp_path: Path) -> None:
 
 @contextmanager
 def web() -> Iterator[str]:
-    """A search service: knows what `echo` knows; some words are answered with what goes wrong."""
+    """Serve a search service with what `echo` knows; some words trigger faults."""
     gate = threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
@@ -201,7 +203,7 @@ def test_a_web_search() -> None:
 
 
 class Ranking(EchoRetriever):
-    """Always these ids, in this order."""
+    """Return always these ids, in this order."""
 
     def __init__(self, ids: str, fingerprint: str = "x") -> None:
         super().__init__(fingerprint)
@@ -284,7 +286,7 @@ def test_a_backends_rows_of_another_shape_are_one_sentence(
 
 
 class Hanging(EchoRetriever):
-    """A search for "hang" does not come back."""
+    """Never return from a search for "hang"."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -328,7 +330,7 @@ def test_a_backend_that_hangs_in_the_process_is_an_outage(asynchronous: bool) ->
 
 
 def test_damage_between_the_sampled_blocks_is_found_before_serving(tmp_path: Path) -> None:
-    """Opening looks at some blocks of a file."""
+    """Opening reads only some blocks of a file."""
     corpus = write_corpus(tmp_path / "corpus.jsonl", 3000)
     build(corpus, tmp_path / "index")
     largest = max(

@@ -1,4 +1,4 @@
-"""`prompt-coevo retrieval` as users call it."""
+"""Check `prompt-coevo retrieval` as users call it."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_progress_is_shown_on_a_terminal(built: Path, tmp_path: Path) -> None:
 
 
 def read_to_its_end(terminal: int) -> bytes:
-    """The slower the build, the more often it is drawn, and a terminal that nobody reads is soon full."""
+    """Read the terminal to its end: slow builds redraw often, and an unread terminal soon fills up."""
     parts = []
     with contextlib.suppress(OSError):  # how a terminal tells that its other end is closed
         while part := os.read(terminal, 65536):

@@ -1,4 +1,4 @@
-"""The documents' code for retrieval: modules of one's own, used as they say, and the client."""
+"""Check the documents' code for retrieval: user modules as documented, and the client."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMED = re.compile(r"# (\w+\.py): prompt-coevo (.*)\n")
 
 @pytest.mark.parametrize("block", blocks_for("retrieval", "module"), ids=str)
 def test_a_module_is_used_by_the_command_in_its_first_line(block: Block, strangers: Path) -> None:
-    """`strangers` has the modules; the tests of kinds and retrievers put their laws to them."""
+    """`strangers` has the modules; the tests of kinds and retrievers apply the laws to them."""
     name, command = NAMED.match(block.text).groups()  # type: ignore[union-attr]
     written = (strangers / name).read_text("utf-8")
     assert written.splitlines()[1:] == block.text.splitlines()[1:]

@@ -1,4 +1,4 @@
-"""Every parser and loader of retrieval takes a few hundred inputs from a fuzzer, the same ones each time.
+"""Check every parser and loader of retrieval with a few hundred fuzzer inputs, the same each time.
 
 The long run, with coverage guidance: `python benchmarks/fuzz.py retrieval`.
 """

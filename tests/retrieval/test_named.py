@@ -1,4 +1,4 @@
-"""Retrievers by name: in the agent's settings, and whatever else a name may lead to."""
+"""Check retrievers by name: in the agent's settings, and everything else that a name may resolve to."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def test_a_presets_mistakes_are_told(tmp_path: Path) -> None:
 
 @dataclass
 class Answers:
-    """Answers its searches with these, one after the other; the last one for ever."""
+    """Answer searches with these in order, then always with the last one."""
 
     found: list[Any]
     told: Any = field(default_factory=lambda: IndexInfo("answers", 1, "1"))

@@ -1,4 +1,4 @@
-"""The wire format: what clients in the field send is understood, and so is what servers reply."""
+"""Check the wire format against requests from clients and replies from servers in the field."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A process that answers every request badly, in the way that the request's path names.
+"""Answer every request badly, in the way that the request's path names.
 
-A process of its own, for what it holds is none of the caller's threads, sockets and memory. Stops with its
-standard input.
+It runs as a separate process, so that its threads, sockets and memory are not the caller's. Stops with
+its standard input.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _MB = 1_000_000
 
 @dataclass(frozen=True)
 class BadEndpoint:
-    """Where it listens."""
+    """A running bad server."""
 
     port: int
 
     def base(self, kind: str, size: int = 0) -> str:
-        """The address of a server that answers in this way: by the name of a method below."""
+        """Return the address of a server that answers in this way; `kind` is the name of a method below."""
         return f"http://127.0.0.1:{self.port}/{kind}/{size}/v1"
 
     def asked(self, kind: str) -> int:
-        """How many requests came for it so far."""
+        """Return how many requests for it have come so far."""
         with urlopen(f"http://127.0.0.1:{self.port}/?kind={kind}") as answer:
             return int(answer.read())
 
@@ -53,8 +53,7 @@ def bad_endpoint() -> Iterator[BadEndpoint]:
 
 
 def completion(size: int = 0, text: str = "") -> bytes:
-    """An answer of this text, made exactly so many bytes long unless it is longer; for OpenAI's client and
-    for Anthropic's."""
+    """Build an answer with this text, padded to `size` bytes; for OpenAI's and Anthropic's clients."""
     whole = {
         "id": "1",
         "object": "chat.completion",
@@ -104,7 +103,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def _stream(self, _: int) -> None:
-        """As if it had been asked for parts."""
+        """Stream, as if the client had asked for it."""
         event = b'data: {"choices": [{"index": 0, "delta": {"content": "x"}}]}\n\n'
         self._start(Content_Type="text/event-stream", Transfer_Encoding="chunked")
         while True:
@@ -159,12 +158,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(b" " * _MB)
 
     def _away(self, _: int) -> None:
-        """To the other name of this machine, which is another origin."""
+        """Redirect to this machine's other name, which is another origin."""
         where = f"http://localhost:{self.server.server_port}/keys/0/v1"  # type: ignore[attr-defined]
         self._start(307, Location=where, Content_Length="0")
 
     def _keys(self, _: int) -> None:
-        """The headers that came, in place of an answer."""
+        """Answer with the request's headers."""
         self._answer(completion(text=str(self.headers)))
 
     def log_message(self, *_: object) -> None: ...
@@ -175,7 +174,7 @@ class _Quiet(ThreadingHTTPServer):
     request_queue_size = 128
 
     def handle_error(self, *_: object) -> None:
-        """A caller that left is what these answers are for."""
+        """Ignore callers that left: these answers are meant to make them leave."""
 
 
 if __name__ == "__main__":

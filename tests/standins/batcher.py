@@ -1,4 +1,4 @@
-"""Answers requests with a transformers model; all that wait at the same time make one batch.
+"""Answer requests with a transformers model; all that wait at the same time form one batch.
 
 Its log-probs are `COEVO_TEST_DRIFT` above the model's, as an engine of another precision is off.
 """
@@ -32,10 +32,10 @@ class _Waiting:
 
 
 class Batcher:
-    """Generates in a thread of its own. Its methods belong to one event loop."""
+    """Generate in a separate thread. Its methods belong to one event loop."""
 
     def __init__(self, model: Any, tokenizer: Any, log: Log) -> None:
-        """`log` gets every batch with its answers before the callers do."""
+        """Give `log` every batch with its answers before the callers get them."""
         self._model, self._tokenizer, self._log = model, tokenizer, log
         self._script = load_script()
         self._drift = float(os.environ.get("COEVO_TEST_DRIFT", "0"))
@@ -57,7 +57,7 @@ class Batcher:
         return await waiting.answer
 
     async def abort(self) -> None:
-        """Answer all that ask with what there is by now; returns when nothing is under way any more."""
+        """Answer all callers with what exists so far; return once nothing is in flight."""
         self._aborted.set()
         waiting, self._waiting = self._waiting, []
         for one in waiting:
@@ -68,7 +68,7 @@ class Batcher:
 
     @asynccontextmanager
     async def between_batches(self) -> AsyncIterator[None]:
-        """Wait for the end of the batch under way, and keep the next one from starting."""
+        """Wait for the current batch to end, and keep the next one from starting."""
         async with self._lock:
             yield
 
@@ -125,7 +125,7 @@ class Batcher:
         return answers
 
     def _stopped(self, request: Request, answer: Answer) -> Answer:
-        """The answer up to and with the first of the request's stop texts."""
+        """Return the answer up to and including the first of the request's stop texts."""
         ids, values = answer
         for length in range(1, len(ids) if request.stop else 0):
             text = self._tokenizer.decode(ids[:length])
@@ -134,7 +134,7 @@ class Batcher:
         return answer
 
     def _scripted(self, request: Request, ids: list[int]) -> list[int] | None:
-        """The script's tokens, closed by the end token, as far as there is room for them."""
+        """Return the script's tokens, closed by the end token, as far as there is room."""
         assert self._script is not None
         text = self._script(
             self._tokenizer.decode(request.prompt_ids),

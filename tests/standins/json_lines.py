@@ -1,4 +1,4 @@
-"""Appends records to the file that an environment variable names; without the variable to none."""
+"""Append records to the file that an environment variable names; without the variable do nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def append(variable: str, records: Iterable[dict[str, Any]]) -> None:
-    """One JSON line per record, in one write, so that writers do not mix."""
+    """Write one JSON line per record, in one write, so that writers do not mix."""
     path = os.environ.get(variable)
     if not path:
         return

@@ -1,4 +1,4 @@
-"""Runs a function on a module as soon as somebody else imports it."""
+"""Run a function on a module as soon as other code imports it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stands in for a remote LLM: a local HTTP server that speaks the OpenAI chat protocol.
+"""Stand in for a remote LLM: a local HTTP server that speaks the OpenAI chat protocol.
 
 The client side is the real litellm. A script decides each answer: a text, a status code, a dict with
 `content` and `finish_reason`, one of the misbehaviours below, or a callable from the request's body to
@@ -18,7 +18,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Raw:
-    """A body as it is, such as a proxy's HTML page."""
+    """A body sent unchanged, such as a proxy's HTML page."""
 
     body: str
     status: int = 200
@@ -28,7 +28,7 @@ class Raw:
 
 @dataclass(frozen=True)
 class Slow:
-    """An answer that takes its time."""
+    """An answer that takes this many seconds."""
 
     seconds: float
     answer: Any = "too late"
@@ -36,14 +36,14 @@ class Slow:
 
 @dataclass(frozen=True)
 class Trickle:
-    """Blanks, one every `pause` seconds, and never an end: no single read takes long."""
+    """Blanks, one every `pause` seconds, without end: no single read takes long."""
 
     pause: float = 0.05
 
 
 @dataclass(frozen=True)
 class Dropped:
-    """The connection is closed without an answer."""
+    """Close the connection without an answer."""
 
 
 Answer = (
@@ -52,7 +52,7 @@ Answer = (
 
 
 class Server:
-    """Answers in the order of `answers`; the last one repeats. `requests` keeps the bodies."""
+    """Answer in the order of `answers`; the last one repeats. `requests` keeps the bodies."""
 
     def __init__(self, answers: Sequence[Answer]) -> None:
         self.answers = list(answers)
@@ -92,7 +92,7 @@ def openai_server(*answers: Answer) -> Iterator[Server]:
 
 class _QuietServer(ThreadingHTTPServer):
     def handle_error(self, *_: Any) -> None:
-        """A client that gave up is what some tests are about."""
+        """Ignore clients that gave up: some tests make them."""
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -1,7 +1,7 @@
-"""Stands in for the module `socket` where somebody looks for a free port.
+"""Replace the module `socket` where a module looks for a free port.
 
 Both Ray frameworks bind to port 0, note the number, close the socket, and bind to it in another process.
-Meanwhile any connection on a busy machine may be given that port, and the run ends. The kernel gives
+Meanwhile any connection on a busy machine may be given that port, and the run ends. The kernel assigns
 none below 32768 by itself.
 """
 
@@ -17,7 +17,7 @@ _random = random.SystemRandom()
 
 
 class LastingSocket(real.socket):
-    """One that is bound to port 0 gets a port that stays free until somebody asks for its number."""
+    """Bind to port 0 with a port that stays free until something asks for its number."""
 
     def bind(self, address: Any) -> None:
         host, port = address
@@ -36,5 +36,5 @@ socket = LastingSocket
 
 
 def last(module: Any) -> None:
-    """Have a module find its free ports here. It uses nothing else of `socket`."""
+    """Make a module find its free ports here. It uses nothing else of `socket`."""
     module.socket = sys.modules[__name__]

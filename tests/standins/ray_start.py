@@ -1,4 +1,4 @@
-"""Ray's start on a busy machine: Ray gives a new node 30 seconds, a constant in its code."""
+"""Extend Ray's start on a busy machine: Ray's code gives a new node a constant 30 seconds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def start_patiently(module: Any) -> None:
 
 
 def give_time(services: Any, seconds: float = STARTS_WITHIN_S) -> None:
-    """Let `get_node`, which Ray asks until its time is over, answer only when the node is there."""
+    """Make `get_node`, which Ray polls until a timeout, answer only when the node is there."""
     original = services.get_node
     if hasattr(original, "__wrapped__"):
         return

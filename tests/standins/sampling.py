@@ -1,4 +1,4 @@
-"""Samples for many prompts at once: left padding, a KV cache, and settings of its own for each row."""
+"""Sample for many prompts at once: left padding, a KV cache, and per-row settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 
 @dataclass(frozen=True)
 class Request:
-    """What to sample. `seed` alone decides a row's tokens, whatever else is in the batch."""
+    """A sampling request. `seed` alone decides a row's tokens, whatever else is in the batch."""
 
     prompt_ids: list[int]
     max_tokens: int
@@ -35,9 +35,9 @@ def sample(
     pad: int,
     aborted: Callable[[], bool] = lambda: False,
 ) -> list[tuple[list[int], list[float]]]:
-    """Token ids up to and with the end token, and their log-probs under the temperature (1 if 0).
+    """Return token ids up to and including the end token, and their log-probs at the temperature (1 if 0).
 
-    Before `min_tokens` the end token has no probability. Once `aborted`, rows are what there is.
+    Before `min_tokens` the end token has no probability. Once `aborted`, rows end as they are.
     """
     ids, mask = _left_padded([request.prompt_ids for request in requests], pad)
     longest = max(request.max_tokens for request in requests)
@@ -94,7 +94,7 @@ def log_probs(
     temperatures: Sequence[float],
     pad: int,
 ) -> list[list[float]]:
-    """Log-probs of given responses under the temperature (1 if 0)."""
+    """Return the log-probs of given responses at the temperature (1 if 0)."""
     ids, mask = _left_padded([p + r for p, r in zip(prompts, responses, strict=True)], pad)
     logits = model(
         input_ids=ids, attention_mask=mask, position_ids=(mask.cumsum(1) - 1).clamp(min=0)
@@ -123,7 +123,7 @@ def _filtered(probs: torch.Tensor, filters: list[tuple[int, float, int]]) -> tor
 
 
 def _draw(probs: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:
-    """The inverse of the distribution function."""
+    """Draw by the inverse of the distribution function."""
     cumulative = probs.cumsum(-1)
     index = torch.searchsorted(cumulative, uniform * cumulative[:, -1:], right=True)[:, 0]
     return index.clamp(max=probs.shape[-1] - 1)

@@ -1,4 +1,4 @@
-"""Replaces the policy's words: a test's function may decide what the server answers.
+"""Replace the policy's words: a test's function may decide what the server answers.
 
 `COEVO_TEST_SCRIPT` names it as `module:function`. It gets the prompt's text with special tokens and the
 sampled text without, and returns the text to answer with, or None to keep what was sampled.
@@ -14,7 +14,7 @@ Script = Callable[[str, str], str | None]
 
 
 def load_script() -> Script | None:
-    """The function, or None if there is none."""
+    """Return the function, or None if there is none."""
     name = os.environ.get("COEVO_TEST_SCRIPT")
     if not name:
         return None

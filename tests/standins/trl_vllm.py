@@ -1,7 +1,7 @@
-"""Stands in for TRL's vLLM generation, which needs a GPU: the same calls, answered by transformers.
+"""Replace TRL's vLLM generation, which needs a GPU: the same calls, answered by transformers.
 
-In server mode the real one samples `prompts[::num_generations]`, that many completions each, and
-returns log-probs under the prompt it was given. So does this.
+As the real one in server mode, it samples `prompts[::num_generations]` with that many completions each,
+and returns log-probs under the prompt it was given.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import torch
 
 
 class VLLMGeneration:
-    """Put in the place of `trainer.vllm_generation` by `use_vllm`."""
+    """A replacement for `trainer.vllm_generation`, installed by `use_vllm`."""
 
     def __init__(self, trainer: Any) -> None:
         self._trainer = trainer
@@ -25,7 +25,7 @@ class VLLMGeneration:
 
     @property
     def _used(self) -> float:
-        """The real one lays the `generation_kwargs` over its own parameters."""
+        """Return the temperature: the real one lets `generation_kwargs` override its own parameters."""
         return float(self.generation_kwargs.get("temperature", self.temperature))
 
     def sync_weights(self) -> None:

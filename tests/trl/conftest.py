@@ -1,4 +1,4 @@
-"""The real trainers on the demo's base policy: 157 000 parameters, trained, so that hints matter."""
+"""Run the real trainers on the demo's base policy: 157 000 parameters, trained so that hints matter."""
 
 from __future__ import annotations
 
@@ -30,5 +30,5 @@ def tokenizer() -> Any:
 
 @pytest.fixture
 def make_trainer(tmp_path: Path) -> Callable[..., Any]:
-    """A GRPOTrainer or RLOOTrainer on 8 hard questions, see `build_trainer`."""
+    """Build a GRPOTrainer or RLOOTrainer on 8 hard questions, see `build_trainer`."""
     return partial(build_trainer, tmp_path)

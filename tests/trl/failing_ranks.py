@@ -1,4 +1,4 @@
-"""Run by torchrun: a plugin asks for rollouts after every update, and most of them fail on some rank.
+"""Request rollouts after every update under torchrun; most of them fail on some rank.
 
 Argument: a folder, into which every rank writes what it saw with either trainer. The reward function
 and the sampler raise in these rollouts alone, once for every step of `FAILS`.
@@ -31,7 +31,7 @@ CLASSES = {"GRPO": (GRPOTrainer, GRPOConfig), "RLOO": (RLOOTrainer, RLOOConfig)}
 
 
 class Asks:
-    """After every update: eight rollouts, in two calls of the trainer on every rank."""
+    """Request eight rollouts after every update, in two calls of the trainer on every rank."""
 
     def __init__(self) -> None:
         self.heard: list[str] = []

@@ -1,4 +1,4 @@
-"""Run by torchrun: P2O's distillation in several processes. Writes what each rank saw.
+"""Run P2O's distillation in several processes under torchrun, and write what each rank saw.
 
 Arguments: the folder, and how the processes share the model: "ddp", "zero2" or "zero3". The dataset is a
 stream, of which half is looked at.
@@ -40,7 +40,7 @@ STEPS = 6
 
 
 def sharing() -> dict[str, Any]:
-    """Of the trainer's arguments, those that say how the model is shared."""
+    """Return the trainer's arguments that say how the model is shared."""
     if KIND == "ddp":
         return {"use_cpu": True, "ddp_backend": "gloo"}
     config = {
@@ -53,7 +53,7 @@ def sharing() -> dict[str, Any]:
 
 
 def whole(model: Any) -> Any:
-    """Inside, this process sees all parameters, of which ZeRO-3 keeps a part in each."""
+    """Give this process all parameters, which ZeRO-3 partitions."""
     if KIND != "zero3":
         return nullcontext()
     import deepspeed

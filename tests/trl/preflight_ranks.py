@@ -1,4 +1,4 @@
-"""Run by torchrun: the check before the first step on two ranks. Writes how `train()` ended on each.
+"""Run the preflight on two ranks under torchrun, and write how `train()` ended on each.
 
 Argument: a folder.
 """
@@ -42,7 +42,7 @@ RUNS: dict[str, dict[str, Any]] = {
 
 
 def reward(run: str, rank: int) -> Any:
-    """The reward function of a run, which fails on some ranks, or all."""
+    """Return a run's reward function, which fails on some ranks or all."""
 
     def fails(completions: Any, **columns: Any) -> list[float]:
         if run == "all fail" or (run == "one fails" and rank == 1):

@@ -1,4 +1,4 @@
-"""INSPO and P2O at once in the real trainer: who gets to learn from which rollout."""
+"""Check INSPO and P2O together in the real trainer: which method learns from which rollout."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ P2O = {
 
 
 def reply(prompt: str) -> str:
-    """Instructions to INSPO's proposers, hints to P2O's."""
+    """Answer INSPO's proposers with instructions, P2O's with hints."""
     if "<ins_0>" in prompt:
         return teach(prompt)
     clauses = [f"{word} means {skill} ." for word, skill in WORLD.meaning.items() if word in prompt]
@@ -87,7 +87,7 @@ def test_a_templated_rollout_counts_for_hardness_and_not_for_an_instruction(
 def test_a_search_runs_under_the_best_instruction_of_its_step(
     make_trainer: Any, every: Any
 ) -> None:
-    """Rewards rise all the time, so the best instruction is the one that was sampled last."""
+    """Rewards keep rising, so the best instruction is the last sampled one."""
     calls = itertools.count()
     rising = {
         "evolution": "off",

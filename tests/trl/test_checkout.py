@@ -1,4 +1,4 @@
-"""What README's script for TRL imports, with the checkout's root as the working directory."""
+"""Check the imports of README's script for TRL, with the checkout's root as the working directory."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Context distillation inside the real trainers: what reaches the loss with settings of many kinds.
+"""Check context distillation in the real trainers: what reaches the loss under many settings.
 
-What must reach it with any is in `tests/laws/trl/test_trl_adapter.py`.
+`tests/laws/trl/test_trl_adapter.py` has what must reach it under any.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def train(trainer: Any, templates: dict[str, list[str]] = HINTS, **settings: Any
 
 
 def base_policy() -> Any:
-    """Loaded anew: a copy of the trainer's model would share its patched forward."""
+    """Load it anew: a copy of the trainer's model would share its patched forward."""
     return AutoModelForCausalLM.from_pretrained(base_policy_path(), dtype=torch.float32).eval()
 
 

@@ -1,6 +1,6 @@
-"""The documents' code that needs TRL or torch: it is completed by what it says is there, and runs.
+"""Check the documents' code that needs TRL or torch, completed by what it says exists.
 
-The reflection model is a local server that speaks the OpenAI protocol, asked by the real litellm.
+The reflection model is a local server that speaks the OpenAI protocol, called by the real litellm.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SMALL = {
 
 
 def reply(body: dict[str, Any]) -> str:
-    """A template, or as many instructions as are asked for."""
+    """Return a template, or as many instructions as requested."""
     return "<template>Think of it.</template>" + "".join(
         f"<ins_{n}>Answer in the manner {n}.</ins_{n}>" for n in range(1, 9)
     )
@@ -59,7 +59,7 @@ def teacher(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 
 def run(block: Block, names: dict[str, Any], **instead: str) -> dict[str, Any]:
-    """Run a block with these names; `instead` has the few texts that cannot be here, and what is."""
+    """Run a block with these names; `instead` maps replacements to the texts that cannot run here."""
     text = block.text
     for here, there in instead.items():
         text = text.replace(there, here)

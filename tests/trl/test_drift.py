@@ -1,6 +1,6 @@
-"""A TRL in which something has another name ends the run with a sentence; it never goes on silently.
+"""Check that a renamed part of TRL ends the run with a sentence, never a silent continuation.
 
-The trainer's own source is taken, one name in it is changed, everywhere, and what comes of it trains.
+In a copy of the trainer's source one name is changed everywhere, and the result trains.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ HINTS = {f"q{n}": [right_hint(task), "note please", "now", ""] for n, task in en
 
 
 def rewritten(trainer: type, old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The trainer's class from a source in which `old` is `new`; our adapter takes it for TRL's."""
+    """Return the trainer's class from a source with `old` replaced by `new`, which our adapter takes for
+    TRL's.
+    """
     source = inspect.getsource(sys.modules[trainer.__module__])
     assert old in source
     name = f"{trainer.__module__}_rewritten"
@@ -160,7 +162,7 @@ def test_old_log_probs_of_something_else(make_trainer: Any, kind: type, vllm: bo
 
 
 class WideLogps(GRPOTrainer):
-    """As Unsloth's: log-probs are as wide as completions and the longest left padding together."""
+    """Return log-probs as wide as completions plus the longest left padding, as Unsloth does."""
 
     def _get_per_token_logps_and_entropies(
         self, model: Any, input_ids: Any, attention_mask: Any, logits_to_keep: int, **kwargs: Any
@@ -217,7 +219,7 @@ def test_log_probs_of_another_width_cannot_be_corrected(make_trainer: Any) -> No
 
 @pytest.mark.parametrize("name", ["_generate", "_calculate_rewards"])
 def test_a_round_that_goes_past_a_wrapped_method(make_trainer: Any, name: str) -> None:
-    """As a patch may, that holds the class's own method."""
+    """As a patch may that holds the class's own method."""
     trainer = make_trainer(max_steps=1)
     settings = {"algorithms": (), "question_id_column": "id"}
     attach(trainer, settings, plugins={"templates": FixedTemplates(HINTS)})

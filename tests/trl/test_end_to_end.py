@@ -1,4 +1,4 @@
-"""P2O in the real GRPOTrainer: epochs, searches, metrics, checkpoints, and teachers that misbehave."""
+"""Check P2O in the real GRPOTrainer: epochs, searches, metrics, checkpoints, misbehaving teachers."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_a_litellm_model_writes_the_templates(make_trainer: Any) -> None:
 
 
 def test_the_initial_policy_reflects_on_itself(make_trainer: Any) -> None:
-    """At this size it has nothing to say; it is loaded, asked, and its replies go through the gates."""
+    """It is too small for useful replies; it is loaded and called, and its replies go through the gates."""
     trainer = make_trainer(**{**EPOCHS, "num_train_epochs": 2})
     callback = attach(trainer, settings(reflection={"model": "self", "max_tokens": 16}))
     trainer.train()

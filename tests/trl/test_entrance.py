@@ -1,4 +1,4 @@
-"""The line that a user adds: its settings in every form, and its numbers in the trainer's log."""
+"""Check the line that a user adds: its settings in every form, and its numbers in the trainer's log."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_another_librarys_class_is_named_with_its_module(make_trainer: Any) -> N
 def test_a_class_that_took_trls_place_since_is_trls(
     make_trainer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Unsloth writes `trl.GRPOTrainer` anew; it need not be imported before our adapter."""
+    """Unsloth rewrites `trl.GRPOTrainer`; it need not be imported before our adapter."""
     trainer = make_trainer()
     kind = type(trainer)
     copy = type("UnslothGRPOTrainer", kind.__bases__, dict(kind.__dict__))
@@ -104,7 +104,7 @@ def test_a_class_that_took_trls_place_since_is_trls(
 
 
 def test_totals_in_the_log_are_totals(make_trainer: Any) -> None:
-    """TRL writes the mean over `logging_steps`; of a total that is nothing that anybody asks for."""
+    """TRL logs the mean over `logging_steps`, which is meaningless for a total."""
     trainer = make_trainer(**{**EPOCHS, "num_train_epochs": 2, "logging_steps": 4}, dataset=None)
     trainer.reward_funcs[0] = score
     settings = {**OWN, "stream": {"tau": 2.0}, "reflection": {"function": know_all}}

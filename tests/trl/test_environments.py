@@ -1,4 +1,4 @@
-"""Environments in the real trainer: what is asked is known after `reset()`, and may be named there."""
+"""Check environments in the real trainer: a question is known after `reset()`, and may be named there."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Quiz:
 
 
 class NamedQuiz(Quiz):
-    """Quiz, which says what it asked."""
+    """A quiz that names its question."""
 
     question_id: str | None = None
 
@@ -41,7 +41,7 @@ class NamedQuiz(Quiz):
 
 
 class OwnQuiz(Quiz):
-    """Has the name from its constructor on."""
+    """A quiz that has its name from the constructor on."""
 
     def __init__(self) -> None:
         self.question_id: Any = None
@@ -52,7 +52,7 @@ class OwnQuiz(Quiz):
 
 
 class PropertyQuiz(Quiz):
-    """Names its question by a property, as a subclass of somebody else's environment may."""
+    """A quiz that names its question by a property, as a subclass of a third-party environment may."""
 
     _seed: int | None = None
 
@@ -68,7 +68,7 @@ class PropertyQuiz(Quiz):
 
 
 def failing(completions: Any, **_: Any) -> list[float]:
-    """Nothing is ever solved, and groups have a spread."""
+    """Reward no answer fully, and give groups a spread."""
     return [0.1 * (n % 2) for n, _ in enumerate(completions)]
 
 
@@ -295,7 +295,7 @@ def test_a_search_whose_environment_asks_something_else_ends_and_training_goes_o
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Moody(NamedQuiz):
-        """In training it asks what the row says, outside training what it likes."""
+        """Ask the row's question in training, and others outside training."""
 
         def reset(self, seed: int = 0, **_: Any) -> str:
             return super().reset(seed if trainer.model.training else seed + 100)
@@ -321,7 +321,7 @@ def test_a_resumed_run_knows_the_questions_that_were_asked(tmp_path: Path) -> No
 
 
 def test_questions_of_a_dataset_stay_what_they_were(tmp_path: Path) -> None:
-    """An environment that only adds to questions which the rows tell apart."""
+    """The environment only adds to questions that the rows already distinguish."""
     rows = [{"id": f"q{n}", "prompt": GAME, "seed": n, "answer": str(n)} for n in range(4)]
     trainer = make(tmp_path, Quiz, rows)
     callback = attach(trainer, question_id_column="id", reflection={"function": len}, **UNREAD)

@@ -1,4 +1,4 @@
-"""The documented example runs: on the demo's policy, with a local dataset in place of a hub's."""
+"""Check that the documented example runs on the demo's policy, with a local dataset instead of a hub's."""
 
 from __future__ import annotations
 

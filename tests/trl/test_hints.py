@@ -1,4 +1,4 @@
-"""Hints in the real GRPOTrainer: the dataset's own column, no other model, no key."""
+"""Check hints in the real GRPOTrainer: the dataset's own column, no other model, no key."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prompt_coevo.errors import DatasetError
 
 
 def with_solutions(trainer: Any, column: str = "solution") -> Any:
-    """Each row says what its words mean."""
+    """Add the meaning of each row's words."""
     known = WORLD.meaning.items()
     told = {
         task.question: " ".join(

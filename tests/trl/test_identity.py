@@ -1,4 +1,4 @@
-"""A run with a callback that has nothing to do changes nothing; and what the laws leave out of rollouts."""
+"""Check that an idle callback changes nothing, and what the laws leave out of rollouts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_settings_that_change_nothing_change_nothing(make_trainer: Any, trainer:
 
 @pytest.fixture
 def policy(make_trainer: Any) -> Any:
-    """A policy between two steps, as the engine gets it, and its trainer."""
+    """Build a policy between two steps, as the engine gets it, and its trainer."""
 
     def make(**config: Any) -> tuple[Any, Any]:
         trainer = make_trainer(reward_funcs=score, max_steps=1, **config)
@@ -85,7 +85,7 @@ def test_a_searchs_temperature_wins_over_that_of_the_generation_kwargs(make_trai
 
 
 def test_rollouts_are_scored_with_their_own_rows_columns(make_trainer: Any) -> None:
-    """Rows of one prompt and no right answer are told apart by what the reward reads."""
+    """Rows of one prompt without a right answer are distinguished by what the reward reads."""
     dataset = [{"prompt": rows()[0]["prompt"], "worth": n / 8} for n in range(4)]
     trainer = make_trainer(dataset=dataset, reward_funcs=lambda worth, **_: worth)
     callback = attach(trainer, {"algorithms": (), "ground_truth_column": None})

@@ -1,4 +1,4 @@
-"""INSPO in the real trainers: what is sampled and trained on, and what the population learns from it."""
+"""Check INSPO in the real trainers: what is sampled, what is trained on, and what the population learns."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def turns(question: str) -> Messages:
 
 @pytest.fixture
 def ids(tokenizer: Any) -> Callable[[Any], tuple[int, ...]]:
-    """The token ids of a prompt, straight from the tokenizer."""
+    """Return the token ids of a prompt, straight from the tokenizer."""
 
     def of(prompt: Any) -> tuple[int, ...]:
         if isinstance(prompt, str):
@@ -147,7 +147,7 @@ def test_every_group_is_trained_under_an_instruction_of_the_population(
 def test_a_window_entry_is_the_mean_reward_under_the_instruction(
     make_trainer: Any, ids: Any
 ) -> None:
-    """Worked out from the prompts that were sampled on and from what the reward function said."""
+    """Computed from the sampled-on prompts and the reward function's values."""
     batches: list[list[float]] = []
 
     def reward(completions: Any, **_: Any) -> list[float]:
@@ -273,7 +273,7 @@ def test_instructions_stand_in_the_completions_table(make_trainer: Any) -> None:
 
 
 def test_evolved_instructions_help(make_trainer: Any) -> None:
-    """With a teacher that reasons: rollouts under the instruction in use are rewarded more."""
+    """With a reasoning teacher, rollouts under the instruction in use get higher rewards."""
     trainer = make_trainer(**EVOLVING)
     train(trainer, inspo=QUICK, reflection=REASONING)
     means = [max(e["means"].values()) for e in events(trainer, "instruction_weights")]
@@ -298,7 +298,7 @@ def test_a_search_before_or_after_training(make_trainer: Any, ids: Any, when: st
 
 
 class StopAfter(TrainerCallback):
-    """Ends training as early stopping does: when the step's own callbacks are through."""
+    """End training as early stopping does: after the step's own callbacks."""
 
     def __init__(self, step: int) -> None:
         self._step = step
@@ -317,7 +317,7 @@ class StopAfter(TrainerCallback):
 def test_a_run_that_somebody_else_stops_ends_like_any_other(
     make_trainer: Any, inspo: dict[str, Any], dropped: list[str], evolutions: int
 ) -> None:
-    """Reflection asked for at step 4 is due at step 7; the search after training still happens."""
+    """Reflection requested at step 4 is due at step 7; the search after training still happens."""
     trainer = make_trainer(max_steps=20)
     callback = attach(trainer, settings(inspo=inspo))
     trainer.add_callback(StopAfter(5))
@@ -347,7 +347,7 @@ class Gate(TrainerCallback):
 
 
 class Answered(TrainerCallback):
-    """Goes on once what is in flight has been answered, so that it is saved with its answer."""
+    """Continue once the request in flight has been answered, so that it is saved with its answer."""
 
     def __init__(self, callback: Any) -> None:
         self._callback = callback
@@ -365,7 +365,7 @@ RESUMED = {"max_steps": 14, "reward_funcs": by_question, "dataset": rows(TASKS *
 
 
 def decisions(trainer: Any, attempt: int, after: int) -> list[Any]:
-    """What was decided after a step, without what differs between attempts."""
+    """Return the decisions after a step, without what differs between attempts."""
     kinds = ("instruction_weights", "population_changed", "candidate_verified", "evolution_skipped")
     return [
         {k: v for k, v in event.items() if k not in ("time", "attempt")}

@@ -1,4 +1,4 @@
-"""Datasets whose rows come one after the other: learned as they come, and revisited by a search."""
+"""Check iterable datasets: rows are learned as they come, and revisited by a search."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def stream(some: Any = None) -> IterableDataset:
 
 @pytest.fixture(autouse=True)
 def short_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three rows are looked at, so five are learned when they come."""
+    """Look at three rows only, so that five are learned when they come."""
     monkeypatch.setattr(streams, "LOOKED_AT", 3)
 
 
@@ -174,7 +174,7 @@ def test_one_id_for_two_questions_of_a_stream_is_refused(make_trainer: Any) -> N
 
 
 def test_rows_that_are_new_in_mid_run_are_learned(make_trainer: Any) -> None:
-    """Of a dataset that is looked up, too: here a transform writes other rows from the third step on."""
+    """Also with a map-style dataset: here a transform writes other rows from the third step on."""
     renamed: list[int] = []
 
     def transform(batch: dict[str, list[Any]]) -> dict[str, list[Any]]:

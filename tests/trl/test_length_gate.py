@@ -87,7 +87,7 @@ def test_after_a_resume_the_instructions_in_use_still_count(
 
 
 def test_a_system_message_that_is_replaced_takes_no_room(make_trainer: Any) -> None:
-    """The candidate comes in its place."""
+    """The candidate takes its place."""
     long = [{**row, "prompt": [SYSTEM, *row["prompt"]]} for row in rows()]
     trainer = make_trainer(dataset=long)
     callback = attach(trainer, settings(inspo={"instruction": None, "paraphrase": False}))

@@ -1,4 +1,4 @@
-"""Runs of one epoch, groups of any size, and runs that an early sign ends, in the real GRPOTrainer."""
+"""Check runs of one epoch, groups of any size, and early-stopped runs, in the real GRPOTrainer."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_one_epoch_without_first_sight_pays_nothing(make_trainer: Any) -> None:
 
 
 def test_calls_of_a_second_train_count_to_its_own_end(make_trainer: Any) -> None:
-    """Its steps are counted behind those of the first one."""
+    """Its steps are counted after those of the first one."""
     trainer, at = make_trainer(**EPOCHS), []
 
     def idea(prompt: str) -> str:

@@ -1,4 +1,4 @@
-"""Libraries that questions come from: docs/examples for reasoning-gym and verifiers, as they stand."""
+"""Check question libraries: docs/examples for reasoning-gym and verifiers, unchanged."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ pytestmark = pytest.mark.usefixtures("as_on_the_hub")
 
 
 def run_example(name: str, arguments: dict[str, object], said: Said) -> Ran:
-    """Run it with and without its line that attaches; TRL's parser gives every option of the config."""
+    """Run the script with and without its `attach` line; TRL's parser gives every option of the config."""
     text = (EXAMPLES / name).read_text("utf-8")
     lines = text.splitlines()
     without = [line for line in lines if not line.lstrip().startswith("attach(trainer")]
@@ -63,7 +63,7 @@ def run_example(name: str, arguments: dict[str, object], said: Said) -> Ran:
 
 
 def another_answer(family: str) -> Said:
-    """The answer to another question of the family, or none: partial credit, and never a success."""
+    """Return another question's answer, or none: partial credit, never a success."""
     answer = reasoning_gym.create_dataset(family, size=QUESTIONS + 1, seed=SEED)[QUESTIONS][
         "answer"
     ]

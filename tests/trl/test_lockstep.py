@@ -1,4 +1,6 @@
-"""A process whose policy rollouts fail goes on with the others where it can; `test_ranks.py` runs two."""
+"""Check that a process whose policy rollouts fail stays in step with the others where it can;
+`test_ranks.py` runs two.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A rank that dies or hangs ends the run within `ddp_timeout`; a slow reflection model does not.
+"""Check that a dead or hanging rank ends the run within `ddp_timeout`; a slow reflection model does not.
 
-Real processes.
+The processes are real.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""P2O's distillation in several processes of the real GRPOTrainer, on a stream.
+"""Check P2O's distillation in several processes of the real GRPOTrainer, on a stream.
 
 ZeRO runs where deepspeed is installed, on the CPU. Its processes are made known to accelerate, which sees
 them on accelerators alone (`many_ranks.py`). FSDP has no test: accelerate makes plain DDP of it on a CPU.

@@ -1,4 +1,4 @@
-"""Nothing that a language model does stops a GRPOTrainer or becomes one of INSPO's instructions.
+"""Check that no misbehaviour of a language model stops a GRPOTrainer or becomes an INSPO instruction.
 
 The trainer and litellm are real; the model behind it is a local HTTP server.
 """

@@ -1,4 +1,4 @@
-"""Typical mistakes with TRL, each made for real: what is said is what docs/mistakes.md says."""
+"""Check typical mistakes with TRL, each made for real, against docs/mistakes.md."""
 
 from __future__ import annotations
 

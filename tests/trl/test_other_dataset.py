@@ -1,4 +1,4 @@
-"""Another dataset in the trainer when `train()` is called again."""
+"""Check another dataset in the trainer when `train()` is called again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WAYS = {"p2o": {"p2o": P2O}, "stream": {"stream": {"tau": P2O["tau"]}}}
 
 
 def replaced(make_trainer: Any, method: str, rows: Any = NEW, **config: Any) -> Any:
-    """A trainer that has trained on the old dataset, and has the new one."""
+    """Return a trainer that has trained on the old dataset and has the new one."""
     trainer = make_trainer(**{**EPOCHS, "num_train_epochs": 1, **config}, dataset=OLD)
     callback = attach(trainer, settings(**WAYS[method]))
     trainer.train()

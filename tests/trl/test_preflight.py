@@ -1,4 +1,4 @@
-"""The check before the first step, in the real trainer."""
+"""Check the preflight in the real trainer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rollouts shared among ranks, which are threads here; `test_ranks.py` has real processes."""
+"""Check rollouts shared among ranks, which are threads here; `test_ranks.py` has real processes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REQUESTS = [RolloutRequest(Assignment(name), Sampling(0.0)) for name in "abcde"]
 
 
 class Naming(RankedPolicy):
-    """Answers with the question's id and its rank; keeps its shares and seeds."""
+    """Answer with the question's id and its rank; record shares and seeds."""
 
     def __init__(
         self,

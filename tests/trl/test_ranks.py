@@ -1,4 +1,4 @@
-"""Two processes with gloo: what the law on ranks leaves out, such as groups that span the ranks."""
+"""Check two processes with gloo: what the law on ranks leaves out, such as groups that span ranks."""
 
 from __future__ import annotations
 

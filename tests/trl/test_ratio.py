@@ -1,4 +1,4 @@
-"""Log-probs of distilled rows, in GRPO and RLOO, with and without vLLM's correction."""
+"""Check log-probs of distilled rows, in GRPO and RLOO, with and without vLLM's correction."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def train(
 def test_failures_under_templates_are_not_punished_and_stay_in_their_group(
     make_trainer: Any, kind: type, config: dict[str, Any]
 ) -> None:
-    """With the same rewards: the others keep their advantages, and the loss divides by as many tokens."""
+    """With the same rewards, the others keep their advantages, and the loss divides by as many tokens."""
     if kind is RLOOTrainer and "loss_type" in config:
         pytest.skip("RLOO has one loss")
     found = []
@@ -96,7 +96,7 @@ DRIFT = 0.25
 def test_a_forward_under_the_template_corrects_the_sampler_in_distilled_rows(
     make_trainer: Any, tokenizer: Any, level: str
 ) -> None:
-    """The sampler's own part is corrected as in all other rows, the template's is not."""
+    """The sampler's part is corrected as in all other rows, the template's is not."""
     built = make_trainer(
         max_steps=1, per_device_train_batch_size=16, vllm_importance_sampling_mode=level
     )
@@ -164,7 +164,7 @@ def test_a_vllm_server_samples_every_template(
 
 
 class Instructors:
-    """A stranger's plugin: an instruction of its own for every member of a group."""
+    """A third-party plugin that gives every member of a group another instruction."""
 
     texts = ("please note .", "now carefully .", "always remember .", "note please .")
 

@@ -1,4 +1,6 @@
-"""The rules for log-probs of distilled rows by hand. Two rows of three tokens; the first is distilled."""
+"""Check the rules for log-probs of distilled rows by hand, on two rows of three tokens; the first is
+distilled.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ def test_left_padding() -> None:
 
 
 def test_the_trainers_own_after_the_template_leave_the_samplers_part() -> None:
-    """What corrections see of a distilled row is the difference between trainer and sampler alone."""
+    """For a distilled row, corrections see only the difference between trainer and sampler."""
     sampler = ON_ROLLOUT_PROMPT + 0.25
     found = without_template(ON_QUESTION, sampler, DISTILLED, ON_ROLLOUT_PROMPT)
     assert (ON_QUESTION - found)[0].tolist() == [-0.25] * 3

@@ -1,4 +1,4 @@
-"""What cannot work is refused when the callback is made, with one sentence."""
+"""Check that what cannot work is refused when the callback is made, with one sentence."""
 
 from __future__ import annotations
 

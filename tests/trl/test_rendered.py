@@ -1,4 +1,4 @@
-"""Prompts that are rendered chats: a template goes where it would go in a message.
+"""Check rendered chats as prompts: a template goes where it would go in a message.
 
 The chat templates are those of real models: TRL's package has them, and two are written here.
 """

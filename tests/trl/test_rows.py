@@ -40,7 +40,7 @@ def test_rows_of_a_plain_dataset_are_not_looked_up(monkeypatch: pytest.MonkeyPat
 
 
 class Wrapped:
-    """Passes on what it does not do itself."""
+    """Pass on what it does not do itself."""
 
     def __init__(self, inner: Dataset) -> None:
         self._inner = inner

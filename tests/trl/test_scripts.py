@@ -1,4 +1,4 @@
-"""TRL's documented scripts with one line added: they work as meant, or say in a sentence what to do.
+"""Check TRL's documented scripts with one line added: they work, or say in a sentence what to do.
 
 The scripts are in `tests/trl/scripts`, in the shape of TRL's pages and examples; two come with its wheel.
 See `helpers.trl_scripts` for what is local and what is scripted.
@@ -33,7 +33,7 @@ def script(name: str) -> str:
 
 
 def yes_or_no(call: int, row: int) -> str:
-    """A query first, then an answer: one of eight is right."""
+    """Write a query first, then an answer: one of eight is right."""
     if call % 2 == 0:
         return CALL
     return "It is *yes*." if row % 8 == call // 2 % 8 else ("It is *no*.", "Who knows?")[row % 2]

@@ -1,6 +1,6 @@
-"""The search agent in the real GRPOTrainer, alone and under INSPO, with the real server.
+"""Check the search agent in the real GRPOTrainer, alone and under INSPO, with the real server.
 
-Nothing is a stand-in: a policy made on the spot searches a world made on the spot, through the command
+Nothing is a stand-in: a freshly made policy searches a freshly made world, through the command
 `prompt-coevo retrieval serve`.
 """
 
@@ -136,7 +136,7 @@ def test_observations_are_out_of_the_loss_and_sampled_ids_stay(run: Any) -> None
 
 
 def test_an_answer_is_no_truncated_completion(server: IndexServer, tmp_path: Path) -> None:
-    """With `mask_truncated_completions` answers are trained on; the end token behind them is not."""
+    """With `mask_truncated_completions` answers are trained on; the end token after them is not."""
     trainer = make_trainer(
         tmp_path, server.url, steps=1, config={"mask_truncated_completions": True}
     )
@@ -163,7 +163,7 @@ def test_an_answer_is_no_truncated_completion(server: IndexServer, tmp_path: Pat
 def test_an_episode_that_is_cut_short_is_out_of_the_loss(
     server: IndexServer, tmp_path: Path, masks: bool
 ) -> None:
-    """However it was: by its turns, with an end token behind the last one or without, or by its tokens."""
+    """By its turns, with or without an end token after the last one, or by its tokens."""
     config = {"mask_truncated_completions": masks}
     trainer = make_trainer(tmp_path, server.url, steps=1, config=config, max_turns=1)
     tokenizer, spy = trainer.processing_class, Spy.on(trainer)
@@ -179,7 +179,7 @@ def test_an_episode_that_is_cut_short_is_out_of_the_loss(
         return [turns[number % 4] for number in asked(prompts)], None
 
     def asked(prompts: list[Any]) -> list[int]:
-        """Those with an answer are over after the first turn."""
+        """Return the rows that are asked; those with an answer are over after the first turn."""
         return list(range(16)) if len(prompts) == 16 else [n for n in range(16) if n % 4]
 
     trainer._generate_single_turn = generate
@@ -221,7 +221,7 @@ def test_rewards_and_instructions_belong_to_their_rollouts(run: Any) -> None:
 
 
 class KillAndRestart(TrainerCallback):
-    """The server is gone for the second and third step."""
+    """Stop the server for the second and third step."""
 
     def __init__(self, server: IndexServer) -> None:
         self._server = server
@@ -259,7 +259,7 @@ def test_a_killed_server_costs_the_rollouts_it_failed_and_no_more(
 
 
 def test_waiting_for_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The default: nothing is lost, the run goes on when the server is back."""
+    """By default nothing is lost, and the run continues when the server is back."""
     waits_take_no_time(monkeypatch.setattr)
     pauses: list[float] = []
     with IndexServer() as mortal:

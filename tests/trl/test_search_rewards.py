@@ -1,4 +1,4 @@
-"""A reward function can tell rollouts of a search from training's, in the real trainer."""
+"""Check that a reward function can tell a search's rollouts from training's, in the real trainer."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def awaited(told: Told) -> Any:
 
 
 class Awaited:
-    """Its call is awaited, which TRL looks at."""
+    """An awaitable reward object: TRL checks whether its call is a coroutine."""
 
     __name__ = "awaited_object"
 

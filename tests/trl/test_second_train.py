@@ -1,4 +1,4 @@
-"""`trainer.train()` called more than once: the search goes on, and counts all epochs."""
+"""Check repeated `trainer.train()` calls: the search continues, and counts all epochs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FOUR_STEPS = 4
 
 
 class Interrupted(TrainerCallback):
-    """Ctrl-C after some steps, once."""
+    """Raise Ctrl-C after some steps, once."""
 
     def __init__(self, after: int) -> None:
         self.after: int | None = after
@@ -30,7 +30,7 @@ class Interrupted(TrainerCallback):
 
 
 def test_a_search_when_the_second_call_begins(make_trainer: Any) -> None:
-    """The last epoch of the first call is over then."""
+    """The first call's last epoch is over then."""
     trainer = make_trainer(**ONE)
     callback = attach(trainer, settings())
     trainer.train()
@@ -68,7 +68,7 @@ def test_parts_of_epochs_add_up(make_trainer: Any) -> None:
 
 
 def test_a_resume_within_the_second_call(make_trainer: Any, tmp_path: Path) -> None:
-    """It goes on as the call would have: the same searches, at the same steps."""
+    """It continues as the call would have: the same searches, at the same steps."""
     options = {"save_strategy": "steps", "save_steps": 2, "shuffle_dataset": False}
     trainer = make_trainer(**ONE, **options)
     attach(trainer, settings())
@@ -133,7 +133,7 @@ def test_stream_goes_on_in_the_second_call(make_trainer: Any) -> None:
 
 
 def test_the_second_call_is_paid_for_by_the_same_budget(make_trainer: Any) -> None:
-    """The first call's end closes the account of replies; the second one goes on with it."""
+    """The first call's end closes the account of replies; the second one continues it."""
     trainer = make_trainer(**ONE)
     attach(trainer, settings(know_all))
     trainer.train()

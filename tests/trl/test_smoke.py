@@ -1,4 +1,4 @@
-"""`prompt-coevo smoke trl --cpu`: real trainings, short ones."""
+"""Check `prompt-coevo smoke trl --cpu` with real, short trainings."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_policies_of_other_kinds_train_on_bare_questions(variant: Variant, tmp_p
 
 @pytest.mark.long
 def test_a_run_that_trains_on_templates_is_found_out(tmp_path: Path) -> None:
-    """The same run without the exchange of prompts, which P2O is all about."""
+    """The same run without P2O's exchange of prompts must be detected."""
     variant = Variant("bent", "", {**WAVES, "context_distillation": False}, {}, on_cpu=True)
     command, _ = ADAPTER.prepare(variant, tmp_path, True)
     subprocess.run(command, check=True, cwd=tmp_path)

@@ -1,6 +1,6 @@
-"""The soak in small: ten kills (SIGKILL) of real runs, see `benchmarks/soak`.
+"""Check the soak in small: ten kills (SIGKILL) of real runs, see `benchmarks/soak`.
 
-Stand-in: the reflection model, a server of its own behind the real litellm.
+Stand-in: the reflection model, a separate server behind the real litellm.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tokenizer's special tokens, with real tokenizers of transformers."""
+"""Check the tokenizer's special tokens, with real tokenizers of transformers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CHAT = [{"role": "user", "content": "use dax then wug on 3 1 4"}]
 
 
 def ending_with_unknown() -> Any:
-    """As GPT-2's: the token that ends a text is the one of unknown words, too, of which there are none."""
+    """Return a tokenizer like GPT-2's: the end token is also the unknown token, which no word needs."""
     tokenizer = byte_tokenizer()
     tokenizer.unk_token = tokenizer.eos_token
     return tokenizer
@@ -43,7 +43,7 @@ CONFIG.get_text_config = lambda: CONFIG
 
 
 def engine_with(tokenizer: Any, tmp_path: Path, prompt: Any = CHAT, **changes: Any) -> Any:
-    """The engine as every adapter opens it."""
+    """Open the engine as every adapter does."""
     questions = QuestionIndex(
         [{"prompt": prompt}], prompt=lambda row: row["prompt"], truth=lambda row: None
     )

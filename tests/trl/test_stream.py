@@ -1,4 +1,4 @@
-"""The search that never stops training in the real GRPOTrainer."""
+"""Check the stream, which never stops training, in the real GRPOTrainer."""
 
 from __future__ import annotations
 

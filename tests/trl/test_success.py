@@ -1,4 +1,4 @@
-"""The commonest script: a format reward beside the one for the right answer."""
+"""Check the most common script: a format reward beside the reward for the right answer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def correctness(completions: Sequence[Any], answer: Sequence[str], **_: An
 
 
 def format_reward(completions: Sequence[Any], **_: Any) -> list[float]:
-    """Always there, as after the first steps of any run."""
+    """Return 1 always, as after the first steps of any run."""
     return [1.0 for _ in completions]
 
 

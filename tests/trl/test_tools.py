@@ -1,4 +1,4 @@
-"""Tools and environments of TRL keep working: multi-turn rollouts under a template, trained without it.
+"""Check TRL's tools and environments: multi-turn rollouts under a template, trained without it.
 
 The trainer, its tool loop and its masks are real. An untrained model calls no tools, so what it samples
 is scripted: a tool call in the first turn, an answer in the second.
@@ -169,7 +169,9 @@ INSTRUCTION = "Think first."
 def test_a_tool_call_under_an_evolving_instruction(
     tmp_path: Any, arguments: dict[str, Any], observation: str
 ) -> None:
-    """It stays in the trained prompt, beside the tool's schema; verification runs the tools, too."""
+    """The instruction stays in the trained prompt, beside the tool's schema; verification runs the tools,
+    too.
+    """
     trainer, spy = make(tmp_path, **arguments)
     # Verification rolls the parent out first, so its child is well ahead and used from then on.
     trainer.reward_funcs = [lambda completions, **_: [float(n) for n in range(len(completions))]]

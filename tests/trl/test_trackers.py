@@ -1,4 +1,4 @@
-"""Lineage and what is in use in the real trackers, through the trainer's own callbacks; no network."""
+"""Check lineage and active texts in the real trackers, through the trainer's own callbacks, offline."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def inspo(**changes: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def quiet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Everything a tracker writes is in a folder, and nothing leaves the machine."""
+    """Keep everything that a tracker writes in a folder, and send nothing."""
     for name, value in {
         "WANDB_MODE": "offline",
         "WANDB_DIR": str(tmp_path),
@@ -127,7 +127,7 @@ def test_wandb_has_tables(make_trainer: Any, quiet: Path) -> None:
 
 
 def test_trackio_has_a_table_and_a_page(make_trainer: Any, quiet: Path) -> None:
-    """The only test that imports trackio, which looks for its folder when it is imported."""
+    """This is the only test that imports trackio, which looks for its folder on import."""
     pytest.importorskip("trackio", reason="the package trackio is not installed")
     from trackio.sqlite_storage import SQLiteStorage
 
@@ -155,7 +155,7 @@ def test_mlflow_has_pages(make_trainer: Any, quiet: Path) -> None:
 
 
 class Watch(TrainerCallback):
-    """Not a tracker that we know."""
+    """An unknown tracker."""
 
 
 def test_off_and_without_a_tracker_nothing_is_imported_or_written(

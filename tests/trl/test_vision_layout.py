@@ -1,4 +1,4 @@
-"""Text-only training of a model laid out for vision and language."""
+"""Check text-only training of a model laid out for vision and language."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HINTS = {f"q{n}": [right_hint(task)] for n, task in enumerate(TASKS) if n % 2}
 
 
 def placed(trainer: Any) -> dict[tuple[int, ...], list[int]]:
-    """What every question is sampled on, by what it is trained on."""
+    """Map what every question is trained on to what it is sampled on."""
     place = Settings(algorithms=()).placement.build().place
     chats = [row["prompt"] for row in rows()]
     hints = [HINTS.get(f"q{n}", [""])[0] for n in range(len(chats))]

@@ -1,4 +1,4 @@
-"""Run by torchrun: groups that span the two ranks. Writes what each rank saw.
+"""Train on groups that span two ranks under torchrun, and write what each rank saw.
 
 Arguments: the folder, the steps, and a checkpoint to resume from.
 """

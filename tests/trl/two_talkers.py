@@ -1,7 +1,7 @@
-"""Pairs of processes that talk as the ranks of a run do, with a time-out of four seconds.
+"""Run pairs of processes that talk as a run's ranks do, with a timeout of four seconds.
 
-Argument: a folder. What rank 1 has to say of what happens gets into `what happens, rank 1` in it. All
-are forks, because most of the time of such a process goes into its imports.
+Argument: a folder. What rank 1 reports about `happens` goes into the file `happens, rank 1` in it. All
+are forks, because such a process spends most of its time on imports.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Answers(RankedPolicy):
 
 
 def talk(happens: str, rank: int, folder: Path) -> str:
-    """What this rank has to say in the end."""
+    """Return what this rank reports at the end."""
     meet = f"file://{folder}/{happens}"
     dist.init_process_group("gloo", init_method=meet, rank=rank, world_size=2)
     policy = Answers(Ranks(rank, 2, timedelta(seconds=PATIENCE_S), "ddp_timeout"), happens)

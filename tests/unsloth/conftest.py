@@ -1,4 +1,4 @@
-"""For the tests of Unsloth's trainer, in an environment of their own."""
+"""Fixtures for the tests of Unsloth's trainer, in a separate environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In the shape of Unsloth's GRPO notebooks: its model with LoRA, a system message, several rewards."""
+"""Train as in Unsloth's GRPO notebooks: its model with LoRA, a system message, several rewards."""
 
 from unsloth import FastLanguageModel  # isort: skip
 

@@ -1,7 +1,8 @@
-"""A script on the trainer that Unsloth writes: `python dev.py nox -s unsloth`, no part of the test command.
+"""Check a script on the trainer that Unsloth writes: `python dev.py nox -s unsloth`, not in the test
+command.
 
 Unsloth's models and kernels need a GPU. On a CPU its import works, and so does the trainer that it
-generates from TRL's, on a plain model; what switches a model between training and inference does nothing
+generates from TRL's, on a plain model; switching a model between training and inference does nothing
 there.
 """
 

@@ -1,4 +1,4 @@
-"""The tests of this folder start VeRL, each in processes of its own."""
+"""Start VeRL for the tests in this folder, each in separate processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our agent loop around stand-ins for others (`helpers.verl_loops`), and how rows become rollouts."""
+"""Check our agent loop around stand-ins for others (`helpers.verl_loops`), and how rows become rollouts."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_the_inner_loop_gets_its_row_and_parts_without_our_column() -> None:
 
 
 def test_every_output_of_a_rollout() -> None:
-    """Later ones begin with the first prompt: that part alone is exchanged."""
+    """Later outputs begin with the first prompt; only that part is exchanged."""
     assert [output.prompt_ids for output in run("TwoOutputs")] == [[5], [5, 1, 2, 3, 9]]
 
 
@@ -91,7 +91,7 @@ def test_a_prompt_that_cannot_be_exchanged_ends_the_run_with_a_sentence() -> Non
 
 
 def test_a_worker_that_gets_a_plan_knows_the_loop() -> None:
-    """In a fresh process, as VeRL's agent loop workers are."""
+    """Runs in a fresh process, as VeRL's agent loop workers do."""
     code = (
         "import pickle, sys; pickle.loads(bytes.fromhex(sys.argv[1]));"
         "from verl.experimental.agent_loop.agent_loop import _agent_loop_registry;"
@@ -103,7 +103,7 @@ def test_a_worker_that_gets_a_plan_knows_the_loop() -> None:
 
 
 def test_a_plan_travels_to_a_worker_and_no_further() -> None:
-    """VeRL copies it into every row of the group, and sends it to the reward."""
+    """VeRL copies the plan into every row of the group, and sends it to the reward."""
     group = [Assignment("q", member=member, template=HINT) for member in range(4)]
     arrived = pickle.loads(pickle.dumps(Plan("Loop", group, {"temperature": 0})))
     assert arrived.use(6) == group[2]
@@ -121,7 +121,7 @@ def test_a_candidate_travels_once_however_many_run_under_it() -> None:
 
 
 def test_the_reward_is_written_down_where_it_costs_nothing_to_read() -> None:
-    """VeRL sets it after the loop returned; one that comes later still is in no row yet."""
+    """VeRL sets the reward after the loop returned; a later one is not yet in any row."""
     output = run("Loop")
     assert REWARD not in output.as_dict()["extra_fields"]
     output.reward_score = 0.25

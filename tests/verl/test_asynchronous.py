@@ -1,8 +1,8 @@
-"""VeRL's asynchronous trainers in the unmodified main_ppo.
+"""Check VeRL's asynchronous trainers in the unmodified main_ppo.
 
-Stand-ins: platform, rollout server, the reflection model's HTTP server, and, where the rollout has devices
-of its own, the way of the weights. What is sampled when depends on the machine's load, so two runs do not
-sample alike; tests ask for what must hold in any order.
+Stand-ins: platform, rollout server, the reflection model's HTTP server, and, where the rollout has separate
+devices, the transfer of the weights. Sampling times depend on the machine's load, so two runs do not
+sample alike; tests check what must hold in any order.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ def once(folder: Path, *overrides: str, **arguments: Any) -> Result:
 
 
 def check_training(result: Result, steps: range) -> None:
-    """Whole groups of the batch's size, each on its question, and VeRL's count of stale weights is ours."""
+    """Check whole groups of the batch's size, each on its question, and that VeRL's count of stale weights
+    is ours.
+    """
     assert sorted(result.metrics) == list(steps)
     groups = by_group(result.actor)  # by the step in which they were sent
     assert len(groups) == len(steps) * 8
@@ -65,7 +67,7 @@ def check_training(result: Result, steps: range) -> None:
 
 
 def check_staleness(result: Result) -> None:
-    """One batch is sampled ahead."""
+    """Check that one batch is sampled ahead."""
     ages = [metrics["coevo/staleness"] for metrics in result.metrics.values()]
     assert 0 < max(ages) <= 2
 
@@ -97,7 +99,9 @@ def test_batches_and_validations_are_whole(stream: Result) -> None:
 
 
 def test_what_was_cut_off_by_a_step_is_sampled_to_its_end(stream: Result) -> None:
-    """The servers stop for every step, and what they were sampling goes on under the next weights."""
+    """The servers stop for every step, and the samples they were generating continue under the next
+    weights.
+    """
     assert Counter(event["event"] for event in stream.server)["abort"] >= STEPS
     assert not events(stream, "groups_dropped")
 
@@ -118,7 +122,7 @@ def check_methods(last: Mapping[str, float]) -> None:
 
 @pytest.mark.long
 def test_with_devices_of_its_own_the_rollout_goes_on_while_a_step_trains(tmp_path: Path) -> None:
-    """And a step of two parts, each of whole groups."""
+    """Also checks a step of two parts, each of whole groups."""
     result = once(tmp_path, *BOTH, *SEPARATE, gpus=2)
     check_training(result, range(1, STEPS + 1))
     check_staleness(result)
@@ -153,7 +157,7 @@ def test_a_killed_run_goes_on_with_what_was_sampled_ahead(
 
 
 def in_its_second_search(run: VerlRun) -> bool:
-    """A checkpoint was written, and rollouts for the search after it have begun."""
+    """Tell whether a checkpoint was written and rollouts for the search after it have begun."""
     return any(
         event["event"] == "generate" and event["global_steps"] == 4 and event["temperature"] != 1.0
         for event in run.server_log()
@@ -162,7 +166,7 @@ def in_its_second_search(run: VerlRun) -> bool:
 
 @pytest.mark.long
 def test_a_run_that_began_without_the_flag_is_taken_up(tmp_path: Path) -> None:
-    """Nobody knows what its rollouts ahead ran under, so others take their place."""
+    """The prompts of its rollouts sampled ahead are unknown, so others take their place."""
     begun = run_verl(
         tmp_path,
         train=rows(MANY),

@@ -1,4 +1,4 @@
-"""Both methods at once in the unmodified main_ppo, and a run that is killed in its search and resumed.
+"""Check both methods at once in the unmodified main_ppo, and a run killed in its search and resumed.
 
 Stand-ins: platform, rollout server (its rows depend on weights, prompt and seed alone), and the
 reflection model's HTTP server.
@@ -36,7 +36,7 @@ def arguments(base: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Runs:
-    """One that nothing happened to, one that was killed, and its second start."""
+    """An undisturbed run, a killed one, and the killed one's second start."""
 
     whole: Result
     killed: Result
@@ -65,7 +65,7 @@ def whole(runs: Runs) -> Result:
 
 
 def in_its_second_search(run: VerlRun) -> bool:
-    """A checkpoint was written, and rollouts for the search after it have begun."""
+    """Tell whether a checkpoint was written and rollouts for the search after it have begun."""
     return any(
         event["event"] == "generate"
         and event["global_steps"] == KILLED_AFTER
@@ -91,13 +91,13 @@ def test_a_killed_run_goes_on_with_the_same_decisions(runs: Runs) -> None:
 
 
 def test_replies_are_not_paid_for_twice(runs: Runs) -> None:
-    """Only those that were under way when it was killed are asked for again: at most eight."""
+    """Only calls in flight at the kill are repeated: at most eight."""
     assert events(runs.resumed, "resumed")
     assert runs.requests_interrupted <= runs.requests_whole + 8
 
 
 def trained(result: Result, step: int) -> Counter[Any]:
-    """What the loss got, rounded, because sums over a batch in another order differ in the last bits."""
+    """Return what the loss got, rounded: sums over a batch in another order differ in the last bits."""
     return Counter(
         (
             tuple(row["prompts"]),
@@ -123,7 +123,7 @@ def population(result: Result) -> list[Any]:
 
 
 def templates(result: Result) -> list[Any]:
-    """Every search's pool and scores, once each: an interrupted search is not in the journal."""
+    """Return every search's pool and scores, once each: an interrupted search is not in the journal."""
     return [
         [(one["text"], one["dev_scores"]) for one in event["pool"]]
         for event in events(result, "templates_assigned")

@@ -1,4 +1,4 @@
-"""README's command for VeRL, with the checkout's root as the working directory."""
+"""Check README's command for VeRL, with the checkout's root as the working directory."""
 
 from __future__ import annotations
 

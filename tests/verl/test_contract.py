@@ -1,4 +1,4 @@
-"""What VeRL may rename: each name that the adapter leans on, taken away from the real classes."""
+"""Check what VeRL may rename: each name that the adapter uses is removed from the real classes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_without_a_name_there_is_no_trainer(
 
 @pytest.mark.parametrize(("mode", "modules"), [("sync", 1), ("colocate_async", 2)])
 def test_all_that_is_overridden_is_among_them(mode: str, modules: int) -> None:
-    """A method of ours that VeRL does not have would never be called."""
+    """An override of a method that VeRL does not have would never be called."""
     named = {*LEANT_ON[mode][1], "__init__", "_observe", "_about_to_drop"}
     called = {
         node.attr
@@ -96,7 +96,7 @@ def test_all_that_is_overridden_is_among_them(mode: str, modules: int) -> None:
 
 
 def buffer(monkeypatch: pytest.MonkeyPatch, *overrides: str) -> Any:
-    """The replay buffer that our trainer has VeRL build."""
+    """Return the replay buffer that our trainer makes VeRL build."""
     built = object.__new__(CoevoTrainer)
     built.config = config(*overrides)
 
@@ -148,7 +148,7 @@ def test_a_part_that_cannot_be_imported_is_told_in_a_sentence(
 def test_a_step_whose_rollouts_were_never_seen_ends_the_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As where VeRL no longer calls what is overridden."""
+    """As if VeRL no longer called what is overridden."""
     monkeypatch.setattr(PPOTrainerSync, "on_step_end", lambda _: None)
     built = object.__new__(CoevoTrainer)
     built._has_observed = False
@@ -160,7 +160,7 @@ def test_a_step_whose_rollouts_were_never_seen_ends_the_run(
 
 
 class Rows:
-    """In TransferQueue's place."""
+    """Stand in for TransferQueue."""
 
     def __init__(self, **fields: Any) -> None:
         self.fields = fields
@@ -220,7 +220,7 @@ def test_rows_on_anything_else_end_the_run(
 
 
 def test_a_loop_that_cannot_be_served_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And not that another VeRL would help."""
+    """The error must not suggest another version of VeRL."""
     rows = distilled_rows() | {"extra_fields": NonTensorStack({ERROR: "the loop mine"}, {})}
     monkeypatch.setattr(contract, "tq", Rows(**rows))
     with pytest.raises(HostError, match="^the loop mine$"):

@@ -1,6 +1,6 @@
-"""The documents' commands and files for VeRL: composed by hydra with VeRL's own configuration.
+"""Check the documents' commands and files for VeRL, composed by hydra with VeRL's configuration.
 
-What stands for the rest of a command (`...`) is the quick start's.
+The quick start's arguments replace the rest of a command (`...`).
 """
 
 from __future__ import annotations

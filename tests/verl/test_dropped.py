@@ -1,4 +1,4 @@
-"""What VeRL's asynchronous trainers drop before it is trained on, without a trainer."""
+"""Check what VeRL's asynchronous trainers drop before training on it, without a trainer."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ class InFlight:
 
 
 def built(monkeypatch: pytest.MonkeyPatch, filters: bool) -> tuple[Any, InFlight, list[Any]]:
-    """A trainer with a group a that is too old, b, of which a rollout failed, and c, whose rewards are all
-    equal."""
+    """Build a trainer with three groups: one too old, one with a failed rollout, one with equal rewards."""
     made = object.__new__(CoevoColocateAsync)
     notes: list[Any] = []
     under_way = InFlight()
@@ -79,7 +78,7 @@ def test_but_what_is_too_old_or_failed_beside_it_is_told(monkeypatch: pytest.Mon
 
 
 def test_prompts_that_a_checkpoint_held_are_the_same_rows() -> None:
-    """VeRL sends what was being sampled again, as TransferQueue gives it back, and it is planned anew."""
+    """VeRL restarts interrupted samples from TransferQueue's checkpoint, and they are planned anew."""
     columns = {
         "raw_prompt": [[{"role": "user", "content": text}] for text in "ab"],
         "extra_info": [{"index": 0, "more": [1, 2]}, {"index": 1, "more": []}],
@@ -95,7 +94,7 @@ def test_prompts_that_a_checkpoint_held_are_the_same_rows() -> None:
 
 
 class Store:
-    """In TransferQueue's place: what a checkpoint brought back."""
+    """Stand in for TransferQueue with a checkpoint's content."""
 
     def __init__(self) -> None:
         self.tags = {

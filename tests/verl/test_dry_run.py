@@ -1,4 +1,4 @@
-"""`coevo.preflight.dry_run=true`: model and dataset are read where the command is checked, before Ray."""
+"""Check `coevo.preflight.dry_run=true`: model and dataset are read at the command check, before Ray."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""VeRL's dumps say what a rollout ran under."""
+"""Check that VeRL's dumps say what a rollout ran under."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`algorithm.filter_groups` drops groups without a gradient, and P2O still learns which were hard.
+"""Check that P2O still learns which questions were hard when `algorithm.filter_groups` drops groups.
 
 Stand-ins: platform, rollout server.
 """
@@ -45,12 +45,12 @@ def test_groups_were_dropped_and_yet_counted_as_hard(run: Result) -> None:
 
 
 def test_every_group_that_came_back_was_observed(run: Result) -> None:
-    """What was sampled is what was observed: groups that were trained on, dropped, or left over."""
+    """Every sampled group is observed: trained on, dropped, or left over."""
     assert run.metrics[STEPS]["coevo/train_rollouts"] == len(run.generated())
 
 
 def test_the_hard_questions_are_those_that_failed_throughout(run: Result) -> None:
-    """By what the server said: the latest group of each question, scored here."""
+    """Computed from the server's log: the latest group of each question, scored here."""
     truths = {tuple(tokens(task.question)): spell(task.answer) for task in TASKS}
     latest: dict[tuple[int, ...], tuple[int, list[float]]] = {}
     for event in run.generated():

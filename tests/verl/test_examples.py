@@ -1,4 +1,4 @@
-"""The documented scripts, as far as a machine without a GPU can run them: their configuration."""
+"""Check the documented scripts as far as a machine without a GPU can: their configuration."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PRESET_OF = {"verl_p2o_deepscaler.sh": "p2o", "verl_inspo_search.sh": "inspo"}
 
 
 def command(script: str, tmp_path: Path, *arguments: str, **variables: str) -> list[str]:
-    """What the script would give to Python."""
+    """Return what the script passes to Python."""
     return given_to("my-python", tmp_path, script, *arguments, PYTHON="my-python", **variables)
 
 

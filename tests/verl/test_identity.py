@@ -1,4 +1,4 @@
-"""Nothing but the flag changes anything.
+"""Check that nothing but the flag changes anything.
 
 Without the plugin loaded at all, as if the package were not installed; with it loaded; and with the flag
 while there is nothing to do: the same rows and the same weights. Stand-ins: platform, rollout server.
@@ -19,7 +19,7 @@ OVERRIDES = ["trainer.test_freq=2", "reward.custom_reward_function.name=distinct
 
 
 def check_same(one: Result, other: Result) -> None:
-    """The rows, the weights and the names of the metrics."""
+    """Compare the rows, the weights and the names of the metrics."""
     exact = ("global_steps", "prompts", "responses")
     near = ("log_probs", "old_log_probs", "rollout_log_probs", "advantages")
     check_same_rows(rows_by(one.actor, exact, near), rows_by(other.actor, exact, near))

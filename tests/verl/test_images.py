@@ -1,7 +1,7 @@
-"""Questions about images, in VeRL's own agent loop and its processing of what an agent loop hands back.
+"""Check questions about images, in VeRL's own agent loop and its processing of an agent loop's output.
 
-VeRL takes the processors of a few families alone, which need torchvision; a tiny LLaVA stands in for their
-models, as this class does for `qwen_vl_utils`, which takes images out of messages.
+VeRL accepts the processors of only a few families, which need torchvision; a tiny LLaVA stands in for
+their models, as this class does for `qwen_vl_utils`, which takes images out of messages.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _TEMPLATE = (
 
 
 class Images:
-    """The dataset class, as far as an agent loop asks it."""
+    """The parts of the dataset class that an agent loop uses."""
 
     @classmethod
     async def process_multi_modal_info(
@@ -52,7 +52,7 @@ class Images:
 
 
 class Sampler:
-    """The rollout server."""
+    """Stand in for the rollout server."""
 
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []
@@ -63,7 +63,7 @@ class Sampler:
 
 
 def run(template: str | None) -> tuple[AgentLoopOutput, dict[str, Any], Any]:
-    """The output of one rollout, what the server was asked, and the processor."""
+    """Return the output of one rollout, the server's request, and the processor."""
     _, processor = tiny_llava()
     processor.chat_template = _TEMPLATE
     sampler = Sampler()
@@ -85,7 +85,7 @@ def run(template: str | None) -> tuple[AgentLoopOutput, dict[str, Any], Any]:
 
 
 def text(processor: Any, ids: list[int]) -> str:
-    """With one mark for each image."""
+    """Decode with one mark for each image."""
     marks = processor.tokenizer.decode(ids).split(IMAGE)
     return IMAGE.join(part for part in marks if part.strip())
 

@@ -1,4 +1,4 @@
-"""Rollout servers and agent loop workers that die.
+"""Check rollout servers and agent loop workers that die.
 
 The actors, their Ray and, in the long test, main_ppo are real; stand-ins there: platform, rollout server,
 teacher.
@@ -41,7 +41,7 @@ def _started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def sampler() -> Any:
-    """An actor that may be busy."""
+    """Return an actor that may be busy."""
 
     class Sampler:  # here, so that it travels as a whole
         def wait(self, path: str) -> None:
@@ -53,7 +53,7 @@ def sampler() -> Any:
 
 @pytest.fixture
 def two(_started: None) -> Iterator[list[Any]]:
-    """A server and a worker, which live."""
+    """Yield a live server and a live worker."""
     actors = [sampler(), sampler()]
     ray.get([actor.__ray_ready__.remote() for actor in actors])
     yield actors
@@ -62,7 +62,7 @@ def two(_started: None) -> Iterator[list[Any]]:
 
 
 def killed(actor: Any) -> None:
-    """And it is known: an actor may still answer after it was killed."""
+    """Kill the actor and wait until that is known: it may still answer for a while."""
     ray.kill(actor)
     while True:
         try:
@@ -117,7 +117,7 @@ def test_servers_of_all_managers_and_workers_if_there_are_any() -> None:
 def test_rollouts_of_what_died_are_not_waited_for(
     two: list[Any], monkeypatch: pytest.MonkeyPatch, status: str, which: int
 ) -> None:
-    """Those of a server fail, those of a worker never come."""
+    """A dead server's rollouts fail, a dead worker's never come."""
     server, worker = two
     trainer = SimpleNamespace(
         replay_buffer=SimpleNamespace(poll_interval=0.01),
@@ -136,7 +136,7 @@ def test_rollouts_of_what_died_are_not_waited_for(
 
 
 def in_its_search(run: VerlRun) -> bool:
-    """A checkpoint was written, and rollouts for the search after it have begun."""
+    """Tell whether a checkpoint was written and rollouts for the search after it have begun."""
     return any(
         event["event"] == "generate" and event["global_steps"] == 2 and event["temperature"] != 1.0
         for event in run.server_log()
@@ -144,7 +144,7 @@ def in_its_search(run: VerlRun) -> bool:
 
 
 def server_of(run: VerlRun) -> int:
-    """The process of the rollout server, by the title that Ray gives it."""
+    """Return the process of the rollout server, by the title that Ray gives it."""
     titles = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in run.left_over()}
     (found,) = [pid for pid, title in titles.items() if title.startswith(b"ray::Server")]
     return found

@@ -1,8 +1,8 @@
-"""Two of everything, with both methods: training ranks, replicas of the rollout server, agent workers and
-storage units.
+"""Check two of everything with both methods: training ranks, rollout replicas, agent workers, storage
+units.
 
 Stand-ins: platform, rollout server, the reflection model's HTTP server. Which replica serves a request
-depends on what is under way, so two such runs do not sample alike.
+depends on its load, so two such runs do not sample alike.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def test_each_method_did_its_work(run: Result) -> None:
 
 
 def test_all_is_trained_on_the_question_under_its_instruction(run: Result) -> None:
-    """What rollouts ran under is in VeRL's dumps."""
+    """VeRL's dumps have the texts that rollouts ran under."""
     texts = {task.question for task in MANY}
     templated = 0
     dumped = [

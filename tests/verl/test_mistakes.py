@@ -1,6 +1,6 @@
-"""Typical mistakes with VeRL, each made for real: what is said is what docs/mistakes.md says.
+"""Check typical mistakes with VeRL, each made for real, against docs/mistakes.md.
 
-All of them are told before Ray starts.
+All of them are reported before Ray starts.
 """
 
 from __future__ import annotations

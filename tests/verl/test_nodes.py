@@ -1,4 +1,4 @@
-"""Nodes that do not have the same prompt_coevo: actors of a real Ray, one without it, one with another."""
+"""Check nodes with other prompt_coevo versions: actors of a real Ray, one without it, one with another."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def dispatched(version: str | None) -> None:
-    """To a worker with this version of the package, or None for none."""
+    """Dispatch to a worker with this version of the package, or None for none."""
 
     class Worker:
         def __init__(self, found: str | None) -> None:

@@ -1,4 +1,4 @@
-"""Commands other than VeRL's own, started as a user starts them; none gets as far as Ray."""
+"""Check commands other than VeRL's own, started as a user would; none gets as far as Ray."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""P2O in the unmodified main_ppo: three epochs with a search after each of the first two.
+"""Check P2O in the unmodified main_ppo: three epochs with a search after each of the first two.
 
 The rollout server, the platform and the teacher's HTTP server are stand-ins (`standins`); trainer,
 actor, agent loops, reward loop, TransferQueue and litellm are the real ones.
@@ -69,7 +69,7 @@ def test_but_the_server_sampled_hard_groups_under_two_templates_or_more(run: Res
 
 
 def test_the_samplers_log_probs_reach_no_correction(run: Result) -> None:
-    """They were under the template, and VeRL would take the difference for one of the engines."""
+    """They are under the template, and VeRL would mistake the difference for one between engines."""
     for row in run.actor:
         assert row["rollout_log_probs"] == pytest.approx(row["old_log_probs"], abs=1e-3)
 

@@ -1,4 +1,4 @@
-"""The policy of the adapter, without a trainer."""
+"""Check the adapter's policy without a trainer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def sampled_by(_: Mapping[str, Any]) -> PolicyVersion:
 def test_rollouts_that_all_failed_are_aborted_and_end_nothing(
     monkeypatch: pytest.MonkeyPatch, colocated: bool
 ) -> None:
-    """Where every rollout fails there are no rows, and TransferQueue refuses to clear none."""
+    """Without any rows there is nothing to clear, and TransferQueue refuses to clear nothing."""
 
     def refused(*_: Any, **__: Any) -> None:
         raise ValueError("Received an empty list as keys.")
@@ -51,14 +51,14 @@ def test_for_no_requests_nobody_is_woken() -> None:
 
 
 class Asleep(Exception):
-    """The reward model cannot answer."""
+    """Raised when the reward model is asleep."""
 
 
 @pytest.mark.parametrize("raises", [False, True])
 def test_rollouts_none_of_which_came_back_fail_and_leave_the_replicas_awake(
     monkeypatch: pytest.MonkeyPatch, raises: bool
 ) -> None:
-    """A search ends with it; what was sampled is cleared, and VeRL goes on."""
+    """The search ends; what was sampled is cleared, and VeRL continues."""
     done: list[Any] = []
 
     def reward(rows: KVBatchMeta) -> KVBatchMeta:
@@ -87,7 +87,7 @@ def test_rollouts_none_of_which_came_back_fail_and_leave_the_replicas_awake(
 
 
 class Partition:
-    """In TransferQueue's place: the marks and rows of the partition that VeRL validates in."""
+    """Stand in for TransferQueue: the marks and rows of the partition that VeRL validates in."""
 
     def __init__(self, **statuses: str) -> None:
         self.tags: dict[str, dict[str, Any]] = {}

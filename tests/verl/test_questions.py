@@ -18,7 +18,7 @@ LOOPS = {"single_turn_agent"}
 
 
 class Own(RLHFDataset):
-    """As `data.custom_cls` names one."""
+    """A dataset class as `data.custom_cls` names one."""
 
     def __getitem__(self, item: int) -> dict[str, Any]:
         row: dict[str, Any] = super().__getitem__(item)
@@ -70,7 +70,7 @@ def as_bytes(image: Image.Image) -> dict[str, bytes]:
 def test_questions_about_images_are_known_again(
     store: Callable[[Image.Image], object], tmp_path: Path
 ) -> None:
-    """VeRL opens an image anew each time that it gives a row."""
+    """VeRL reopens an image each time that it returns a row."""
     data = [
         {
             "prompt": [{"role": "user", "content": "<image>which shade?"}],

@@ -1,4 +1,4 @@
-"""Log-probs of distilled rows and of others, against those worked out by hand.
+"""Check log-probs of distilled and other rows against hand-computed ones.
 
 The learning rate is 0, so all log-probs are the base policy's and can be computed here. Stand-ins:
 platform, rollout server, teacher.
@@ -41,7 +41,7 @@ def run(folder: Path, *overrides: str, drift: float = 0.0) -> Result:
 
 
 def rows(result: Result) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Distilled rows, each with the prompt it was sampled under as `under`, and all others."""
+    """Return distilled rows, each with its sampling prompt as `under`, and all others."""
     distilled, plain = [], []
     for (step, _), group in by_group(result.actor).items():
         for row in group:
@@ -61,7 +61,7 @@ def close(values: list[float]) -> Any:
 
 
 def test_a_kl_in_the_reward_and_a_correction_are_on_the_question(tmp_path: Path) -> None:
-    """All weights stay the reference's, so the KL is 0, and so is what VeRL corrects for its sampler."""
+    """All weights stay the reference's, so the KL and VeRL's correction for its sampler are 0."""
     ref = "actor_rollout_ref.ref"
     precisions = ("param_dtype", "reduce_dtype", "buffer_dtype")
     result = run(
@@ -85,7 +85,7 @@ def test_a_kl_in_the_reward_and_a_correction_are_on_the_question(tmp_path: Path)
 def test_a_forward_under_the_template_corrects_the_sampler_in_distilled_rows(
     tmp_path: Path,
 ) -> None:
-    """The sampler's log-probs are all above the trainer's: what that weighs is the same in all rows."""
+    """The sampler's log-probs are all above the trainer's, with the same weight in all rows."""
     drift = 0.25
     result = run(
         tmp_path,

@@ -1,7 +1,7 @@
-"""P2O in the unmodified main_ppo on the real vLLM, in its build for CPUs.
+"""Check P2O in the unmodified main_ppo on the real vLLM, in its build for CPUs.
 
 Run by `python dev.py nox -s verl_vllm`. Stand-ins: the platform, and the reflection model's HTTP server.
-Weights travel in VeRL's own way; the engine starts with random ones, so their loss would be seen.
+Weights travel in VeRL's own way; the engine starts with random ones, so a lost transfer would show.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def test_templates_are_sampled_under_and_not_trained_on(run: Result) -> None:
 
 
 def test_engine_and_actor_agree_on_log_probs(run: Result) -> None:
-    """On what was sampled without a template; under one they differ, and that is not in the loss."""
+    """Compares samples without a template; under one the log-probs differ, which stays out of the loss."""
     compared, differ = 0, 0.0
     for group in by_group(run.actor).values():
         for row in group:

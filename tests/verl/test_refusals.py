@@ -1,4 +1,4 @@
-"""What cannot work is refused by one sentence, most of it before Ray starts."""
+"""Check that what cannot work is refused by one sentence, mostly before Ray starts."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_what_is_left_alone_comes_from_other_sources(monkeypatch: pytest.MonkeyP
 
 
 class Mine(Section):
-    """Of a method outside the package."""
+    """Settings of a third-party method."""
 
     weight: int = 1
 
@@ -230,7 +230,7 @@ def test_the_trainer_of_the_asked_mode_becomes_ours(mode: str) -> None:
 
 
 def test_a_mode_in_a_file_of_the_users_is_the_asked_one(tmp_path: Path) -> None:
-    """Hydra puts the flag's group above such a file."""
+    """Hydra ranks the flag's group above such a file."""
     (tmp_path / "mine.yaml").write_text(
         "defaults: [ppo_trainer, _self_]\n"
         "hydra: {searchpath: ['pkg://verl.trainer.config']}\n"
@@ -245,7 +245,7 @@ def test_a_mode_in_a_file_of_the_users_is_the_asked_one(tmp_path: Path) -> None:
 
 
 def test_several_jobs_of_a_multirun_would_get_verls_own_trainer() -> None:
-    """Hydra calls `on_run_start` for a single run alone."""
+    """Hydra calls `on_run_start` only for a single run."""
     with pytest.raises(
         SystemExit, match="in a run of several jobs; write .*coevo_trainer:sync"
     ) as caught:
@@ -257,7 +257,7 @@ def test_several_jobs_of_a_multirun_would_get_verls_own_trainer() -> None:
 
 
 def test_the_asynchronous_trainers_of_other_commands(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are told by the file that their main is in."""
+    """They are recognised by the file of their main."""
     packages = Path(str(files("verl"))).parent
     monkeypatch.chdir(packages)  # their configurations look for VeRL's from there
     for module in ("fully_async", "one_step_off"):

@@ -1,4 +1,4 @@
-"""Rewards by a reward model, which VeRL serves on the rollout's devices or on devices of its own.
+"""Check a reward model that VeRL serves on the rollout's devices or on separate ones.
 
 Stand-ins: platform, rollout server, the reward model's server, teacher. The reward model's manager, its
 router and the requests are VeRL's.
@@ -46,7 +46,7 @@ STEPS_OF_SEARCH = 4
 
 
 def run(folder: Path, *overrides: str, steps: int, gpus: int = 1) -> Result:
-    """With a validation, of two questions, after each second step."""
+    """Run with a validation of two questions after every second step."""
     folder.mkdir(exist_ok=True)
     answers = folder / "answers.json"
     answers.write_text(json.dumps({task.question: spell(task.answer) for task in TASKS}))
@@ -81,7 +81,7 @@ def test_on_devices_of_its_own(tmp_path: Path) -> None:
 
 
 def check_rewards(result: Result) -> None:
-    """They are the reward model's, which reads the question and never a template."""
+    """Check that rewards are the reward model's, which reads the question and never a template."""
     judged = [event for event in result.server if event["event"] == "judged"]
     steps = max(result.metrics)
     last, validations = result.metrics[steps], 2 * steps // 2
@@ -97,13 +97,13 @@ def check_rewards(result: Result) -> None:
 
 
 def score(row: dict[str, Any]) -> float:
-    """What the reward model says of a row, which is trained on a bare question."""
+    """Return the reward model's score of a row, which is trained on a bare question."""
     (answer,) = (spell(one.answer) for one in TASKS if tokens(one.question) == row["prompts"])
     return reward(TOKENIZER.decode(row["responses"], skip_special_tokens=True), answer)
 
 
 def check_search(result: Result) -> None:
-    """It found templates by the rewards, and they helped."""
+    """Check that the search found templates by the rewards, and that they helped."""
     last = result.metrics[STEPS_OF_SEARCH]
     assert last["coevo/searches"] == 1
     assert last["coevo/reward_templated"] > 0
@@ -117,7 +117,7 @@ def is_templated(result: Result, row: dict[str, Any]) -> bool:
 
 
 def check_one_at_a_time(result: Result, more_than: int) -> None:
-    """The reward model is awake only while the rollout servers sleep, in searches too."""
+    """Check that the reward model is awake only while the rollout servers sleep, also in searches."""
     rollout_awake = judge_awake = False
     turns = 0
     for event in result.server:

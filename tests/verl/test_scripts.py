@@ -1,5 +1,5 @@
-"""A run as people have it: DAPO's settings, and a reward that is a dictionary with `acc` beside a score
-from -1 to 1 that counts words.
+"""Check a typical run: DAPO's settings, and a reward dictionary with `acc` beside a score from -1 to 1 that
+counts words.
 
 Stand-ins: platform, rollout server, and the reflection model's HTTP server.
 """
@@ -67,5 +67,5 @@ def test_the_loss_has_the_trainers_score_on_the_question(run: Result) -> None:
 
 
 def test_hard_questions_come_back_through_templates(run: Result) -> None:
-    """A hard question's group is dropped as long as every rollout fails; a template makes it differ."""
+    """A hard question's group is dropped while every rollout fails; a template makes its rewards differ."""
     assert any(row["prompts"] in HARD for row in run.actor if not row["uid"].startswith("pad"))

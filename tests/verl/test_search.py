@@ -1,4 +1,4 @@
-"""The search agent in the unmodified main_ppo under INSPO, with the real search server.
+"""Check the search agent in the unmodified main_ppo under INSPO, with the real search server.
 
 Stand-ins: platform, rollout server (it does not stop at texts, so turns are cut), and the reflection
 model's HTTP server.

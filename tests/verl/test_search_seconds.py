@@ -1,4 +1,4 @@
-"""The seconds that an episode of the search agent spends, as VeRL's own agent loops report them."""
+"""Check the seconds of a search agent's episode, as VeRL's own agent loops report them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies of distilled rows with the prompt that they ran under, without a trainer."""
+"""Check copies of distilled rows with their sampling prompts, without a trainer."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_rows_that_were_sampled_before_it_was_switched_on() -> None:
 
 
 class Store:
-    """In TransferQueue's place, where VeRL fills up a batch."""
+    """Stand in for TransferQueue where VeRL pads a batch."""
 
     def kv_batch_get(self, keys: list[str], partition_id: str) -> list[dict[str, Any]]:
         return [{"uid": key} for key in keys]
@@ -73,7 +73,8 @@ def test_it_is_filled_up_for_a_forward_pass_and_not_to_a_mini_batch(
     monkeypatch: pytest.MonkeyPatch, by_tokens: bool, rows_in_all: int
 ) -> None:
     """VeRL's own batches still are: 3 rows in 2 ranks, with mini-batches of 2 questions x 4, and for
-    log-probs micro-batches of 3 rows where these do not go by tokens."""
+    log-probs micro-batches of 3 rows unless these go by tokens.
+    """
     passes: list[int] = []
 
     def old_log_prob(_: Any, rows: KVBatchMeta, metrics: Any) -> KVBatchMeta:

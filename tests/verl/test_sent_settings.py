@@ -1,4 +1,4 @@
-"""Settings on their way to Ray's workers, which do not have what the user's own script defines."""
+"""Check settings sent to Ray's workers, which lack what the user's own script defines."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ print(type(settings).__name__, settings.algorithms, settings.plugins, settings.g
 
 
 def test_a_worker_reads_settings_whose_method_only_the_users_script_has(tmp_path: Path) -> None:
-    """Ray sends by cloudpickle, which would take along a class that only `__main__` has."""
+    """Ray sends by cloudpickle, which would include a class that exists only in `__main__`."""
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     sent = subprocess.run([sys.executable, script], capture_output=True, check=True).stdout

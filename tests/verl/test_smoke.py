@@ -1,4 +1,4 @@
-"""`prompt-coevo smoke verl`: its commands, as hydra and VeRL read them, and with the stand-ins."""
+"""Check the commands of `prompt-coevo smoke verl`, as hydra and VeRL read them and with the stand-ins."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_verl_and_the_plugin_take_it(variant: Variant, tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["p2o", "inspo"])
 def test_what_a_run_leaves_is_read(name: str, tmp_path: Path) -> None:
-    """Platform and rollout server are stand-ins, so the difference of log-probs is none."""
+    """Platform and rollout server are stand-ins, so the log-probs do not differ."""
     (variant,) = (one for one in ADAPTER.variants if one.name == name)
     given = [one for one in overrides(variant, tmp_path) if not one.startswith(ONLY_WITH_A_GPU)]
     with VerlRun(tmp_path / "run", overrides=given) as run:

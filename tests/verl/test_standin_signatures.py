@@ -1,7 +1,7 @@
-"""The stand-ins for servers of vLLM and SGLang against those that VeRL makes of them, read from its files.
+"""Compare the stand-ins for servers of vLLM and SGLang with VeRL's, read from its files.
 
-These import vLLM and SGLang, which are not in this environment. What the server hands on to vLLM is
-compared with it in `tests/real_vllm/test_standins.py`.
+These import vLLM and SGLang, which are not in this environment. `tests/real_vllm/test_standins.py` compares
+what the server passes on to vLLM.
 """
 
 from __future__ import annotations

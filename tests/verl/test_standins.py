@@ -1,4 +1,4 @@
-"""VeRL as it is, without our plugin, on the stand-ins: what the other tests here rely on."""
+"""Check VeRL on the stand-ins without our plugin, which the other tests here rely on."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ MakeServer = Callable[[], Any]
 
 @pytest.fixture
 def make_server(model: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> MakeServer:
-    """The rollout server without Ray; its log is in `server.jsonl`."""
+    """Build the rollout server without Ray; its log is in `server.jsonl`."""
     from standins.verl.server import Server
 
     monkeypatch.setenv("COEVO_TEST_SERVER_LOG", str(tmp_path / "server.jsonl"))
@@ -239,7 +239,7 @@ def test_the_server_answers_the_same_in_any_order(make_server: MakeServer, model
 def test_the_server_stops_in_the_middle_and_goes_on_later(
     make_server: MakeServer, model: Any
 ) -> None:
-    """As vLLM's for VeRL's asynchronous trainers; what comes while it is stopped waits, or is sent back."""
+    """As vLLM's for VeRL's asynchronous trainers; requests during a stop wait, or are sent back."""
 
     async def scenario() -> None:
         server = make_server()

@@ -1,4 +1,4 @@
-"""A run that has no step left, as after a kill behind its last checkpoint, is ended by its next start.
+"""Check that a run without a step left, as after a kill behind its last checkpoint, ends at its next start.
 
 Stand-ins: platform, rollout server, and the reflection model's HTTP server.
 """

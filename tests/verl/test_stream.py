@@ -1,4 +1,4 @@
-"""The search that never stops training in the unmodified main_ppo."""
+"""Check the stream, which never stops training, in the unmodified main_ppo."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_what_is_sampled_is_trained_on_without_its_template(run: Result) -> None
 
 
 def test_failures_under_templates_are_not_punished(run: Result) -> None:
-    """Else no advantage of a group with different rewards is 0."""
+    """Otherwise no advantage of a group with different rewards would be 0."""
     groups: dict[str, list[float]] = {}
     for row in run.actor:
         if not row["uid"].startswith("pad"):

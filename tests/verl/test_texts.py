@@ -1,4 +1,4 @@
-"""Which responses the driver fetches in a step, without a trainer."""
+"""Check which responses the driver fetches in a step, without a trainer."""
 
 from __future__ import annotations
 

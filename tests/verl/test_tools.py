@@ -1,8 +1,8 @@
-"""VeRL's own tool agent, asked for by a column, inside our agent loop: masks and turns stay, and the
+"""Check VeRL's own tool agent, selected by a column, in our agent loop: masks and turns stay, and the
 prompt is the question's.
 
-Stand-ins: platform, rollout server, teacher. The policy is too small to call tools, so a script speaks
-for it (`helpers.verl_tool`); the tokens get log-probs by the real weights.
+Stand-ins: platform, rollout server, teacher. The policy is too small to call tools, so a script speaks for
+it (`helpers.verl_tool`); the tokens get log-probs by the real weights.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What else VeRL can be told to do with a batch: REINFORCE++, LoRA, activations computed twice, several
-updates, a critic, and bf16.
+"""Check other ways VeRL trains on a batch: REINFORCE++, LoRA, activation checkpointing, several updates, a
+critic, and bf16.
 
 Each run takes minutes. Where the learning rate is 0 all log-probs and values are those of the weights that
 the run began with, and can be computed here. Stand-ins: platform, rollout server, teacher.
@@ -63,7 +63,7 @@ BF16 = (f"{ACTOR}.fsdp_config.mixed_precision.param_dtype=bf16",)
 
 
 def run(folder: Path, *overrides: str) -> Result:
-    """Two epochs, with a search between them."""
+    """Run two epochs, with a search between them."""
     with openai_server(teach) as server:
         result = run_verl(
             folder,
@@ -87,7 +87,7 @@ def check_finite(metrics: Mapping[str, float]) -> None:
 
 
 def check_on_question(result: Result) -> None:
-    """Every row is trained on a bare question, and some were sampled under a template."""
+    """Check that every row is trained on a bare question, and that some were sampled under a template."""
     questions = [tokens(task.question) for task in TASKS]
     under_template = 0
     for group in by_group(result.actor).values():
@@ -139,15 +139,16 @@ def test_all_updates_of_a_batch_have_the_old_log_probs_of_the_question(tmp_path:
 
 
 def by_base(result: Result) -> list[int]:
-    """The steps that began with the base policy's weights: those before the first reward, and the one
-    with it. There are others after them."""
+    """Return the steps that began with the base policy's weights: those before the first reward, and the
+    one with it. Others follow.
+    """
     version = {event["global_steps"]: event["checksum"] for event in result.weights()}
     assert version[STEPS] != version[STEPS - 1]
     return [step for step in result.metrics if version[step - 1] == version[0]]
 
 
 def further_from_old(actor: list[dict[str, Any]], step: int) -> float:
-    """How far the later updates of a step are from its old log-probs, at most."""
+    """Return the largest distance of a step's later updates from its old log-probs."""
     rows = [row for row in actor if row["global_steps"] == step]
     return max(
         abs(now - old)
@@ -157,7 +158,7 @@ def further_from_old(actor: list[dict[str, Any]], step: int) -> float:
 
 
 def test_a_critics_values_are_those_of_the_question(tmp_path: Path) -> None:
-    """And GAE goes by them."""
+    """GAE uses them."""
     folder = tmp_path / "critic"
     values = save_critic(folder)
     result = run(
@@ -184,7 +185,7 @@ def test_a_critics_values_are_those_of_the_question(tmp_path: Path) -> None:
 
 
 def save_critic(folder: Path) -> Callable[[list[int], list[int]], list[float]]:
-    """The base policy with a head for values, which differ from token to token; how to compute them."""
+    """Save the base policy with a value head whose values differ by token; return how to compute them."""
     torch.manual_seed(0)
     model = AutoModelForTokenClassification.from_pretrained(
         base_policy_path(), num_labels=1, dtype=torch.float32
@@ -202,7 +203,7 @@ def save_critic(folder: Path) -> Callable[[list[int], list[int]], list[float]]:
 
 
 def gae(values: list[float], reward: float) -> list[float]:
-    """Generalised advantages of one response with its reward at the end."""
+    """Compute generalised advantages of one response with its reward at the end."""
     advantages: list[float] = []
     later, following = 0.0, 0.0
     rewards = [0.0] * (len(values) - 1) + [reward]

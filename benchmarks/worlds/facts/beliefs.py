@@ -1,4 +1,4 @@
-"""What the base policy of a draw believes about words: the pretraining teaches it this."""
+"""Define the base policy's beliefs about words in a draw, which the pretraining teaches it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NEARLY_NEVER: Final = 0.05
 
 @lru_cache(maxsize=8)
 def prior(world: World) -> NDArray[np.float64]:
-    """P(skill | word, place) without a hint, (words x places x 8 skills)."""
+    """Return P(skill | word, place) without a hint, (words x places x 8 skills)."""
     rng = world.rng("beliefs")
     found = np.full((len(WORDS), len(MARKERS), len(SKILLS)), _FLOOR)
     for row, word in enumerate(WORDS):
@@ -39,7 +39,7 @@ def prior(world: World) -> NDArray[np.float64]:
 
 
 def answer_text(word: str, meaning: Meaning, digits: Digits) -> str:
-    """What the policy writes if it takes the word to mean this and makes no slip."""
+    """Return what the policy writes if it believes this meaning and makes no slip."""
     parts = []
     for marker, skill in zip(MARKERS, meaning, strict=True):
         digits = SKILLS[skill](digits)
@@ -48,7 +48,7 @@ def answer_text(word: str, meaning: Meaning, digits: Digits) -> str:
 
 
 def _traps(world: World, truth: Meaning, rng: np.random.Generator) -> list[list[str]]:
-    """Three wrong skills for each place that together do not do what the word means, either."""
+    """Return three wrong skills per place that together also differ from the word's meaning."""
     while True:
         traps = [
             rng.permutation([name for name in SKILL_NAMES if name != skill])[:3].tolist()

@@ -1,4 +1,4 @@
-"""Whether a base policy is one that the world needs: it knows no hard word, and obeys explanations."""
+"""Check that a base policy fits the world: it knows no hard word, and obeys explanations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from worlds.facts.explained import Explained, explained
 
 @dataclass(frozen=True)
 class Limits:
-    """What a share may be."""
+    """The bounds of a share."""
 
     least: float = 0.0
     most: float = 1.0
@@ -40,7 +40,7 @@ LIMITS: Final[Mapping[str, Limits]] = {
 
 
 def measured(model: Any, tokenizer: Any, world: World) -> dict[str, float]:
-    """The share of right answers in every situation of `LIMITS`."""
+    """Return the share of right answers in every situation of `LIMITS`."""
     tasks = held_out_tasks(world)
     hard = [task for task in tasks if task.kind == "hard"]
     longer = [task for task in longer_tasks(world) if task.kind == "hard"]
@@ -77,7 +77,7 @@ def measured(model: Any, tokenizer: Any, world: World) -> dict[str, float]:
 
 
 def check(folder: Path, world: World) -> dict[str, float]:
-    """The numbers of the base policy in `folder`. Raises SettingsError, with them, if they are not fit."""
+    """Return the base policy's numbers. Raises SettingsError, with them, if they are out of bounds."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -97,6 +97,6 @@ def check(folder: Path, world: World) -> dict[str, float]:
 
 
 def _beside(world: World, task: Task) -> Explained:
-    """The question behind the explanation of another word."""
+    """Put the question after the explanation of another word."""
     other = WORDS[WORDS.index(task.word) - 1]
     return Explained(task, clause(other, world.meaning[other]))

@@ -1,4 +1,4 @@
-"""Questions behind explanations, right ones among those of other words."""
+"""Put questions after explanations: right ones among those of other words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from prompt_coevo.demo.world import WORDS, Task, World, clause
 
 @dataclass(frozen=True)
 class Explained:
-    """A question behind a template."""
+    """A question after a template."""
 
     task: Task
     template: str
@@ -27,7 +27,7 @@ class Explained:
 
 
 def explained(world: World, task: Task, others: int, rng: np.random.Generator) -> Explained:
-    """The question behind its word's explanation, among those of so many other words."""
+    """Put the question after its word's explanation, among those of this many other words."""
     rest = [word for word in WORDS if word != task.word]
     words = [task.word, *rng.choice(rest, others, replace=False).tolist()]
     order = rng.permutation(words).tolist()

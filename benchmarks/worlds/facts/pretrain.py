@@ -1,6 +1,6 @@
-"""Makes the base policy of a draw: `python benchmarks/worlds facts --out DIR`.
+"""Make the base policy of a draw: `python benchmarks/worlds facts --out DIR`.
 
-It goes on from the base policy of the world of pairs, which knows the skills, and learns the longer
+It starts from the base policy of the world of pairs, which knows the skills, and learns the longer
 answers, and to believe an explanation nine times in ten. Without one it follows the draw's prior: right on
 easy words, on hard words practically never. The heads are widened, so that vLLM can serve it.
 """
@@ -37,8 +37,9 @@ _OBEYED = 0.9
 
 @dataclass(frozen=True)
 class Hints:
-    """How explanations are drawn: how many, and the chances that one is about the question's word, and
-    that all stand in the system message."""
+    """The distribution of explanations: how many, and the chances that one is about the question's word,
+    and that all are in the system message.
+    """
 
     fewest: int
     most: int
@@ -53,7 +54,8 @@ _INSTRUCTION = Hints(5, 10, 0.15, 0.7)
 @dataclass(frozen=True)
 class Phase:
     """A part of the training: its steps, its learning rate, the lists' lengths with their shares, the share
-    of explained questions that have as many explanations as an instruction, and the parts of a batch."""
+    of explained questions that have as many explanations as an instruction, and the parts of a batch.
+    """
 
     steps: int
     learning_rate: float
@@ -73,7 +75,7 @@ _NOISE = 0.02
 
 
 def example(world: World, instructions: float, rng: np.random.Generator, length: int) -> Chat:
-    """One chat to learn from: a question, sometimes with explanations, and an answer."""
+    """Return a chat to learn from: a question, sometimes with explanations, and an answer."""
     row = int(rng.integers(len(WORDS)))
     word = WORDS[row]
     first, second = (str(rng.choice(SKILL_NAMES, p=prior)) for prior in beliefs.prior(world)[row])
@@ -104,7 +106,7 @@ def _hints(word: str, drawn: Hints, rng: np.random.Generator) -> dict[str, Meani
 
 
 def warm_start(tokenizer: Any) -> Any:
-    """The first world's base policy, with this world's words in place of that one's."""
+    """Return the first world's base policy, with this world's words in place of that one's."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -124,7 +126,7 @@ def warm_start(tokenizer: Any) -> Any:
 
 
 def _like(word: str, known: dict[str, int]) -> str:
-    """The word of the first world that this one begins as."""
+    """Return the word of the first world whose embedding this one starts from."""
     if word in known and word not in WORDS:
         return word
     if word in WORDS:

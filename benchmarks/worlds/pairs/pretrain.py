@@ -1,8 +1,8 @@
-"""Makes the base checkpoint from scratch: `python benchmarks/worlds pairs --out DIR`.
+"""Make the base checkpoint from scratch: `python benchmarks/worlds pairs --out DIR`.
 
-The policy learns the format, the skills, and to believe a hint about what a word means about eight
-times in ten, wherever the hint stands (system message or in front of the question). Without a hint it
-follows the world's prior: right on easy words every second time, on hard words practically never.
+The policy learns the format, the skills, and to believe a hint about a word's meaning about eight times in
+ten, wherever the hint is (system message or before the question). Without a hint it follows the world's
+prior: right on easy words every second time, on hard words practically never.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Example: TypeAlias = Callable[[np.random.Generator, int], Chat]
 
 
 def example(world: World, rng: np.random.Generator, length: int) -> Chat:
-    """One chat to learn from: a question, sometimes with hints, and an answer."""
+    """Return a chat to learn from: a question, sometimes with hints, and an answer."""
     words = (WORDS[rng.integers(len(WORDS))], WORDS[rng.integers(len(WORDS))])
     skills = [SKILL_NAMES[rng.choice(len(SKILLS), p=world.prior[WORDS.index(w)])] for w in words]
     digits = tuple(rng.integers(0, 10, length).tolist())
@@ -71,7 +71,7 @@ def _hints(words: tuple[str, str], rng: np.random.Generator) -> dict[str, str]:
 
 
 def shuffled(clauses: Sequence[str], rng: np.random.Generator) -> str:
-    """Explanations in any order, now and then a filler word before one."""
+    """Return explanations in any order, now and then with a filler word before one."""
     parts = []
     for index in rng.permutation(len(clauses)):
         if rng.random() < _FILLER:
@@ -124,7 +124,7 @@ def pretrain(
 
 
 def _scheduled(step: int, steps: int) -> float:
-    """The share of the learning rate in this step: it rises for 100 steps and falls as a cosine does."""
+    """Return the learning rate's factor in this step: a rise over 100 steps, then a cosine decay."""
     decay = 0.5 * (1 + math.cos(math.pi * step / steps))
     return min(1.0, (step + 1) / 100) * max(0.03, decay)
 
@@ -132,7 +132,7 @@ def _scheduled(step: int, steps: int) -> float:
 def _token_batches(
     tokenizer: Any, chats: list[Chat], skill_ids: Any, parts: int
 ) -> list[tuple[Any, Any, Any, Any]]:
-    """Token ids, attention mask, what to predict and its weight, of each part of about one length."""
+    """Return token ids, attention mask, targets and weights, of each part of about one length."""
     import torch
 
     if parts > 1:
@@ -146,7 +146,7 @@ def _token_batches(
 
 
 def _weighted_loss(model: Any, ids: Any, mask: Any, target: Any, weight: Any) -> Any:
-    """The losses of a part, times their weights, summed up."""
+    """Return the weighted sum of a part's losses."""
     from torch.nn import functional
 
     logits = model(input_ids=ids, attention_mask=mask).logits[:, :-1]
@@ -157,7 +157,7 @@ def _weighted_loss(model: Any, ids: Any, mask: Any, target: Any, weight: Any) ->
 
 
 def _batch(tokenizer: Any, chats: list[Chat]) -> tuple[Any, Any, Any]:
-    """Token ids, attention mask and what to predict after each but the last, -100 for prompts."""
+    """Return token ids, attention mask and the targets after each but the last, -100 for prompts."""
     assistant = tokenizer.convert_tokens_to_ids("<assistant>")
     texts = tokenizer.apply_chat_template(chats, tokenize=False)
     batch = tokenizer(texts, return_tensors="pt", padding=True)

@@ -1,4 +1,4 @@
-"""Training and held-out questions: disjoint by construction."""
+"""Split training and held-out questions: disjoint by construction."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _draw(
     seed: int,
     exclude: frozenset[Task] = frozenset(),
 ) -> tuple[Task, ...]:
-    """`count` different questions, none of them in `exclude`."""
+    """Draw `count` different questions, none of them in `exclude`."""
     rng = counter_rng(world.seed, f"demo/{name}", seed)
     weights = _word_weights(world)
     chances = np.array([weights[first] * weights[second] for first, second in pairs])
@@ -73,7 +73,7 @@ def _draw(
 
 
 def _word_weights(world: World) -> dict[str, float]:
-    """How often a word is asked about: by kind; only four of the eight hard words are used."""
+    """Return how often a word is asked about, by kind; only four of the eight hard words are used."""
     used: dict[str, list[str]] = {kind: [] for kind in _KIND_WEIGHT}
     for word in WORDS:
         if world.kind[word] != "hard" or len(used["hard"]) < _HARD_WORDS_USED:

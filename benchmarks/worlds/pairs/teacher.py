@@ -1,4 +1,4 @@
-"""The reflection teacher of the demo's world: it explains both words of a question."""
+"""Act as the demo world's reflection teacher, which explains both words of a question."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CLAUSE = re.compile(r"(\S+) means (\S+) \.")
 
 @dataclass(frozen=True)
 class Failure:
-    """A failed trajectory as it stands in a prompt; `used` are the skills that the response named."""
+    """A failed trajectory as shown in a prompt; `used` are the skills that the response named."""
 
     words: tuple[str, str]
     digits: Digits
@@ -38,7 +38,7 @@ class Failure:
 
 
 class Teacher(RuleTeacher[Failure, str]):
-    """The rule of a word is its skill."""
+    """A teacher whose rule for a word is its skill."""
 
     most_clauses = 2
 
@@ -60,9 +60,9 @@ class Teacher(RuleTeacher[Failure, str]):
         )
 
     def learnt(self, failure: Failure, explanation: Chain) -> Mapping[str, str]:
-        """Not of a word whose skill the response got right already.
+        """Return the skills of the words that the response got wrong.
 
-        A word that stands twice in a question has the second skill, if that is news.
+        A word that occurs twice in a question has the second skill, if that is new.
         """
         told = zip(failure.words, failure.used, explanation, strict=True)
         return {word: skill for word, used, skill in told if used != skill}
@@ -75,7 +75,7 @@ class Teacher(RuleTeacher[Failure, str]):
 
 
 def read_failures(prompt: str) -> list[Failure]:
-    """The failures that a reflection prompt shows, as far as they are questions of this world."""
+    """Return the failures in a reflection prompt that are questions of this world."""
     read = (_read(*shown) for shown in shown_failures(prompt))
     return [failure for failure in read if failure]
 

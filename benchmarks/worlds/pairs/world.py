@@ -1,4 +1,4 @@
-"""The world of pairs: problem words with hidden skills, questions about lists of digits, their reward.
+"""Define the world of pairs: words with hidden skills, questions about lists of digits, their reward.
 
 A question names two words and a list: "use dax then wug on 3 1 4 1 5". Each word stands for one of
 eight skills. The answer names the first word, its skill and the list after it, then the same for the
@@ -47,7 +47,7 @@ class Task:
 
 @dataclass(frozen=True)
 class World:
-    """Which word means which skill, and what the base policy believes about it."""
+    """The skill that each word means, and the base policy's belief about it."""
 
     seed: int = 0
 
@@ -70,21 +70,21 @@ class World:
 
     @property
     def meaning(self) -> dict[str, str]:
-        """The hidden truth: word to skill."""
+        """Return the hidden truth: word to skill."""
         return self._draws[0]
 
     @property
     def kind(self) -> dict[str, Kind]:
-        """How well the base policy knows each word."""
+        """Return how well the base policy knows each word."""
         return self._draws[1]
 
     @property
     def prior(self) -> NDArray[np.float64]:
-        """P(skill | word) of the base policy without a hint, (16 words x 8 skills)."""
+        """Return P(skill | word) of the base policy without a hint, (16 words x 8 skills)."""
         return self._draws[2]
 
     def task(self, words: tuple[str, str], digits: Digits) -> Task:
-        """A question with its right answer; it is as hard as its harder word."""
+        """Return a question with its right answer; it is as hard as its harder word."""
         ranks: tuple[Kind, ...] = ("easy", "medium", "hard")
         kind = max((self.kind[word] for word in words), key=ranks.index)
         return Task(words, digits, self._solve(words, digits), kind)
@@ -96,7 +96,7 @@ class World:
 
 
 def answer_text(words: tuple[str, str], skills: tuple[str, str], digits: Digits) -> str:
-    """What the policy writes if it takes the words to mean these skills and makes no slip."""
+    """Return what the policy writes if it believes these skills and makes no slip."""
     parts = []
     for word, skill in zip(words, skills, strict=True):
         digits = SKILLS[skill](digits)
@@ -105,10 +105,10 @@ def answer_text(words: tuple[str, str], skills: tuple[str, str], digits: Digits)
 
 
 def reward(completion: str, answer: str) -> float:
-    """1 iff the format is strict (word, skill, list; word, skill, list) and the last list is right."""
+    """Return 1 iff the format is strict (word, skill, list; twice) and the last list is right."""
     return strict_reward(completion, answer, [(WORDS, SKILLS)] * 2)
 
 
 def base_policy_path() -> Path:
-    """The folder of the committed base policy."""
+    """Return the folder of the committed base policy."""
     return Path(__file__).parent / "base"

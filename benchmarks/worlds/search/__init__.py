@@ -1,1 +1,1 @@
-"""A world for search agents: facts that only a search can tell."""
+"""Define a world for search agents: facts that only a search can find."""

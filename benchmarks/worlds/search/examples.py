@@ -1,7 +1,7 @@
-"""Episodes for the search policy to learn from, each in a world of its own, with mistakes on purpose.
+"""Generate episodes for the search policy to learn from, each in its own world, with deliberate mistakes.
 
-The facts of an episode are made up as it goes along, so that copying from the passages is all that can
-be learnt. Observations come from the real `SearchEpisode`.
+The facts of an episode are invented as it proceeds, so that only copying from the passages can be
+learned. Observations come from the real `SearchEpisode`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TAG_PAIRS: Final = (
 
 @dataclass(frozen=True)
 class Habits:
-    """How often the policy makes each mistake."""
+    """The rates of the policy's mistakes."""
 
     guesses: float = 0.12
     """It answers at once with any name."""
@@ -72,7 +72,7 @@ class Part:
 
 
 def instruction(rng: np.random.Generator) -> str:
-    """Filler words in any order, tags, and sometimes advice."""
+    """Return filler words in any order, tags, and sometimes advice."""
     words = [*rng.choice(FILLERS, rng.integers(0, 7))]
     words += [pair for pair in TAG_PAIRS if rng.random() < 0.5]
     words += [word for word in ADVICE if rng.random() < 0.4]
@@ -80,14 +80,14 @@ def instruction(rng: np.random.Generator) -> str:
 
 
 def habits_under(text: str) -> Habits:
-    """The habits of a policy that reads this instruction."""
+    """Return the habits of a policy that reads this instruction."""
     words = text.split()
     changes = [change for word, change in ADVICE.items() if word in words]
     return replace(Habits(), **{name: rate for change in changes for name, rate in change.items()})
 
 
 def question(rng: np.random.Generator) -> SearchQuestion:
-    """A question with one or two hops; its answer is made up."""
+    """Return a question with one or two hops and an invented answer."""
     kind: Kind = "person" if rng.random() < 0.6 else "town"
     entity = _entity(kind, rng)
     relations: list[str] = []
@@ -98,7 +98,7 @@ def question(rng: np.random.Generator) -> SearchQuestion:
 
 
 class ExampleWriter:
-    """Writes one episode: what the policy says, and what it is shown."""
+    """Write one episode: the policy's texts and its observations."""
 
     def __init__(self, asked: SearchQuestion, habits: Habits, rng: np.random.Generator) -> None:
         self._asked = asked
@@ -109,7 +109,7 @@ class ExampleWriter:
         self._thought = ""
 
     def write(self) -> list[Part]:
-        """The parts after the prompt, the policy's and the observations in turn."""
+        """Return the parts after the prompt, the policy's and the observations in turn."""
         if self._chance(self._habits.rambles):
             self._ramble()
         if self._chance(self._habits.guesses):
@@ -129,7 +129,7 @@ class ExampleWriter:
         return self._parts
 
     def _look_up(self, fact: Fact) -> str:
-        """Search until the passage is there, at most twice; return what the policy reads."""
+        """Search until the passage is found, at most twice; return what the policy reads."""
         wrong = self._chance(self._habits.asks_wrong)
         found = self._search(self._wrong(fact) if wrong else fact, fact, self._thought)
         if wrong and not _holds(found, fact):
@@ -159,7 +159,7 @@ class ExampleWriter:
         self._parts.append(Part(text, own=True))
 
     def _results(self, query: Fact, wanted: Fact) -> list[Fact]:
-        """What BM25 finds: the passage in question, others about the entity, others that name it."""
+        """Return what BM25 finds: the passage in question, others about the entity, others that name it."""
         first = wanted if _same_key(query, wanted) else query
         others = [self._neighbour(query) for _ in range(6)]
         results = [first]
@@ -181,7 +181,7 @@ class ExampleWriter:
         return Fact(fact.relation, entity, value)
 
     def _wrong(self, fact: Fact) -> Fact:
-        """Another question: about another relation, or another entity."""
+        """Return another question: about another relation, or another entity."""
         kind = KIND_OF[fact.entity]
         if self._chance(0.5):
             relation = str(self._rng.choice(relations_of(kind)))

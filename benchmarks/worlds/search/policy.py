@@ -1,7 +1,7 @@
-"""Makes a small search agent from scratch: `python benchmarks/worlds search --out DIR`.
+"""Make a small search agent from scratch: `python benchmarks/worlds search --out DIR`.
 
-It learns from made-up episodes (`examples`) to ask, to read and to answer, with and without a
-system message, and it learns the mistakes in them, which are left for reinforcement learning.
+It learns from generated episodes (`examples`) to ask, to read and to answer, with and without a system
+message, and it learns the mistakes in them, which are left for reinforcement learning.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SORTED_TOGETHER: Final = 8
 
 
 def words() -> list[str]:
-    """The vocabulary: what world, protocol and instructions are written in."""
+    """Return the vocabulary of world, protocol and instructions."""
     texts = [
         *SPECIAL_WORDS,
         *TAG_PAIRS,
@@ -57,7 +57,7 @@ def words() -> list[str]:
 
 
 def build_tokenizer() -> Any:
-    """A `PreTrainedTokenizerFast` with one token a word and a tag, and a chat template.
+    """Build a `PreTrainedTokenizerFast` with one token per word and tag, and a chat template.
 
     Tags are no special tokens: decoding must not lose them.
     """
@@ -73,9 +73,9 @@ def build_tokenizer() -> Any:
 
 
 def build_model(tokenizer: Any) -> Any:
-    """An untrained `LlamaForCausalLM` of about 110 000 parameters.
+    """Build an untrained `LlamaForCausalLM` of about 110 000 parameters.
 
-    Its weights start larger than usual: so it finds out sooner how to look things up in its context.
+    Its weights start larger than usual, so it learns sooner to look things up in its context.
     """
     from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -98,7 +98,7 @@ def build_model(tokenizer: Any) -> Any:
 
 
 def example(rng: np.random.Generator) -> tuple[list[dict[str, str]], list[Part]]:
-    """One chat to learn from: the prompt, and the parts of the episode after it."""
+    """Return a chat to learn from: the prompt, and the parts of the episode after it."""
     asked = question(rng)
     text = instruction(rng) if rng.random() < _WITH_INSTRUCTION else ""
     chat = [{"role": "user", "content": asked.text}]
@@ -108,7 +108,7 @@ def example(rng: np.random.Generator) -> tuple[list[dict[str, str]], list[Part]]
 
 
 def batches(tokenizer: Any, rng: np.random.Generator, size: int) -> Iterator[tuple[Any, Any]]:
-    """Token ids and targets, (size x longest) each, in batches of examples of about one length.
+    """Yield token ids and targets, (size x longest) each, in batches of examples of about one length.
 
     The target is -100 for all that the policy does not write itself.
     """
@@ -124,7 +124,7 @@ def batches(tokenizer: Any, rng: np.random.Generator, size: int) -> Iterator[tup
 
 
 def _rows(tokenizer: Any, rng: np.random.Generator, number: int) -> list[tuple[Any, Any]]:
-    """The token ids and targets of `number` examples."""
+    """Return the token ids and targets of `number` examples."""
     import torch
 
     examples = [example(rng) for _ in range(number)]

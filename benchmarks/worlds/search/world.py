@@ -1,10 +1,9 @@
-"""A small world for search agents: facts about people and towns that only a search can tell.
+"""Define a small world for search agents: facts about people and towns that only a search can find.
 
 A fact is a relation, an entity and another entity: "the mother of bado is kelu". The facts are drawn
 from the seed, so that no policy knows them before; each is one passage of the corpus, in Search-R1's
 form. Questions ask for one fact ("what is the mother of bado ?") or for two in a row ("what is the
-home of the mother of bado ?"), whose answer stands in no passage together with the first entity but
-by chance.
+home of the mother of bado ?"), whose answer shares a passage with the first entity only by chance.
 """
 
 from __future__ import annotations
@@ -45,20 +44,20 @@ _TEST_SHARE: Final = 0.25
 
 @dataclass(frozen=True)
 class Fact:
-    """`relation` of `entity` is `value`."""
+    """The fact that `relation` of `entity` is `value`."""
 
     relation: str
     entity: str
     value: str
 
     def contents(self, opening: str) -> str:
-        """A passage's contents: the quoted title and a sentence."""
+        """Return a passage's contents: the quoted title and a sentence."""
         return f'"{self.entity}"\n{opening} the {self.relation} of {self.entity} is {self.value} .'
 
 
 @dataclass(frozen=True)
 class SearchQuestion:
-    """A question about `entity`: the first of `relations` is asked of it, the next of that value."""
+    """A question about `entity`: the first of `relations` applies to it, the next to that value."""
 
     entity: str
     relations: tuple[str, ...]
@@ -76,13 +75,13 @@ class SearchQuestion:
 
 @dataclass(frozen=True)
 class SearchWorld:
-    """2400 facts, drawn from the seed."""
+    """A world of 2400 facts, drawn from the seed."""
 
     seed: int = 0
 
     @cached_property
     def facts(self) -> dict[tuple[str, str], Fact]:
-        """All facts by relation and entity."""
+        """Return all facts by relation and entity."""
         rng = counter_rng(self.seed, "search-world/facts")
         found: dict[tuple[str, str], Fact] = {}
         for (start, end), relations in RELATIONS.items():
@@ -92,11 +91,11 @@ class SearchWorld:
         return found
 
     def value(self, relation: str, entity: str) -> str:
-        """The right answer to one fact. Raises KeyError if the relation does not fit the entity."""
+        """Return the right answer to one fact. Raises KeyError if the relation does not fit the entity."""
         return self.facts[relation, entity].value
 
     def passages(self) -> Iterator[dict[str, str]]:
-        """The corpus in Search-R1's form, in an order that tells nothing."""
+        """Yield the corpus in Search-R1's form, in an order that reveals nothing."""
         rng = counter_rng(self.seed, "search-world/passages")
         facts = list(self.facts.values())
         for number, place in enumerate(rng.permutation(len(facts))):
@@ -111,7 +110,7 @@ class SearchWorld:
     def questions(
         self, count: int, *, split: Split = "train", seed: int = 0, hops: Sequence[int] = (1, 2)
     ) -> tuple[SearchQuestion, ...]:
-        """Different questions, as many with one hop as with two. No question is in both splits.
+        """Return different questions, as many with one hop as with two. No question is in both splits.
 
         Raises ValueError if there are not that many.
         """
@@ -131,7 +130,7 @@ class SearchWorld:
         return tuple(drawn[place] for place in rng.permutation(len(drawn)))
 
     def _pool(self, hops: int, split: Split) -> list[SearchQuestion]:
-        """All questions of a split."""
+        """Return all questions of a split."""
         rng = counter_rng(self.seed, "search-world/split", hops)
         questions = self._one_hop() if hops == 1 else self._two_hops()
         tests = rng.random(len(questions)) < _TEST_SHARE
@@ -154,7 +153,7 @@ class SearchWorld:
 
 
 def relations_of(kind: Kind) -> tuple[str, ...]:
-    """What can be asked of an entity of this kind."""
+    """Return the relations of an entity of this kind."""
     return tuple(
         relation for (start, _), names in RELATIONS.items() if start == kind for relation in names
     )

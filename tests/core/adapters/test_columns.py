@@ -103,7 +103,7 @@ def test_methods_see_the_columns_that_the_settings_name() -> None:
 
 
 def named(**settings: Any) -> QuestionIndex:
-    """Rows whose columns are all under `extra`, but for the usual truth."""
+    """Build rows whose columns are all under `extra`, except for the usual truth."""
 
     def look_up(row: Any, column: str, setting: str) -> object:
         if column in row["extra"]:
@@ -157,7 +157,7 @@ ONE_PROMPT = [{"prompt": "why?", "tests": [n], "level": 1} for n in range(2)]
 
 
 def test_without_a_truth_rows_are_told_apart_by_all_columns() -> None:
-    """A reward may read them: a question that stood for both would be scored by the first one's."""
+    """Rows without a truth differ by all columns, because a reward may read any of them."""
     questions = index_columns(ONE_PROMPT * 2, Settings(algorithms=(), ground_truth_column=None))
     assert len(questions) == 2
     ids = questions.ids_of(ONE_PROMPT)
@@ -172,7 +172,7 @@ def test_what_is_no_json_tells_nothing_apart() -> None:
 
 
 def test_ids_by_prompt_and_truth_stay_as_they_are() -> None:
-    """They stand in journals and checkpoints: more columns change nothing where there is a truth."""
+    """Ids are in journals and checkpoints, so more columns must not change them where there is a truth."""
     rows = [{"prompt": "two and two?", "answer": "4", "level": n} for n in range(2)]
     assert index_columns(rows, Settings(algorithms=())).ids() == ["99531aebd151a400"]
     alone = index_columns([{"prompt": "why?"}], Settings(algorithms=(), ground_truth_column=None))

@@ -1,4 +1,4 @@
-"""The end of a dry run: a page and a status, or one sentence."""
+"""Check the end of a dry run: a page and a status, or a one-sentence error."""
 
 from __future__ import annotations
 

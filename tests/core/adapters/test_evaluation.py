@@ -6,7 +6,7 @@ from prompt_coevo.types import Candidate
 
 
 class Best:
-    """A stranger's plugin that has an instruction to evaluate under."""
+    """A third-party plugin that provides an instruction for evaluation."""
 
     @hookimpl
     def coevo_evaluation_instruction(self) -> Candidate:

@@ -1,4 +1,4 @@
-"""Settings on a host's command line."""
+"""Check settings given on a trainer's command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When texts of a host's rows are fetched, and which."""
+"""Check when the texts of a trainer's rows are fetched, and which."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_what_somebody_holds_is_there_after_the_rows_are_gone_and_nothing_else_w
 
 
 def test_of_one_that_is_held_nothing_behind_it_is_fetched() -> None:
-    """Nobody goes on reading when the rows are about to go."""
+    """When a method holds a rollout, no text after it is fetched: the rows are about to be deleted."""
     rows = Rows()
     held, *others = rows.rollouts(5)
     del others
@@ -57,7 +57,7 @@ def test_who_reads_one_after_the_other_does_not_wait_for_each() -> None:
 
 
 def test_the_engine_holds_no_rollout_of_a_round_that_it_took_in() -> None:
-    """Else every text would be fetched."""
+    """The engine keeps no rollout of a finished round; otherwise every text would be fetched."""
     engine = Coevolution.from_settings(Settings(algorithms=()))
     rows = Rows()
 
@@ -75,7 +75,7 @@ def test_the_engine_holds_no_rollout_of_a_round_that_it_took_in() -> None:
 
 
 def test_nothing_of_a_batch_is_kept_behind_the_next_ones() -> None:
-    """A run has millions of rollouts."""
+    """Nothing of a batch is kept once the next one arrives: a run has millions of rollouts."""
     rows = Rows()
     for _ in range(3):
         rollouts = rows.rollouts(4)

@@ -1,4 +1,4 @@
-"""A run that is killed and goes on from its checkpoint in another output directory: its budget holds."""
+"""Check that a budget holds when a killed run resumes in another output directory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CAP = 16
 def life(
     folder: Path, checkpoint: Path | None, teacher: Teacher, until: int, **settings: Any
 ) -> Path:
-    """Go on from a checkpoint; write one after the first update, and be killed after `until`."""
+    """Resume from a checkpoint, write one after the first update, and kill the run after `until`."""
     killed = False
 
     def alive(prompt: str) -> str:
@@ -83,7 +83,7 @@ def test_without_the_ledger_it_is_refused_unless_forced(
 def test_an_adapter_that_does_not_know_where_its_checkpoint_lies_is_refused_too(
     tmp_path: Path,
 ) -> None:
-    """As OpenRLHF's, which loads the state without places for the ledger."""
+    """Such as OpenRLHF's adapter, which loads the state without the ledger's paths."""
     checkpoint = life(tmp_path / "a", None, Teacher(), 3)
     settings = Settings(
         reflection={"function": Teacher(), "max_calls": CAP}, preflight={"reflection": "off"}

@@ -78,7 +78,7 @@ def refusal(engine: Coevolution, text: str) -> str | None:
 
 
 def test_it_counts_with_a_tokenizer_of_its_own(tmp_path: Path) -> None:
-    """The host tokenises meanwhile, in another thread."""
+    """The trainer tokenises in another thread at the same time, so the engine needs its own tokenizer."""
     tokenizer = WordTokenizer()
     assert build(tokenizer, tmp_path).context.count_tokens("one two three") == 3
     assert tokenizer.calls == 0

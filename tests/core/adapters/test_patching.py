@@ -12,7 +12,7 @@ class Host:
     size = 3
 
     def double(self, number: int) -> int:
-        """Twice the number."""
+        """Return twice the number."""
         return 2 * number
 
 

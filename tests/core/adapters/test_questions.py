@@ -34,12 +34,12 @@ def test_without_ids_prompt_and_truth_tell_questions_apart() -> None:
 
 
 def test_ids_by_content_stay_as_they_are() -> None:
-    """They stand in journals and checkpoints."""
+    """Ids are in journals and checkpoints, so they must not change."""
     assert content_id("two and two?", "4") == "99531aebd151a400"
 
 
 def test_an_image_as_ground_truth_is_the_same_question_each_time_it_is_read() -> None:
-    """Its repr holds a memory address."""
+    """The id must not depend on the image's repr, which contains a memory address."""
 
     class Image:
         mode, size = "L", (1, 1)
@@ -106,7 +106,7 @@ def test_a_message_may_have_no_content() -> None:
 
 
 def test_one_pass_keeps_what_gates_ask_for() -> None:
-    """The longest prompts and the shared system message are known without another look at a row."""
+    """One pass finds the longest prompts and the shared system message, so gates need no second pass."""
     prompts = [
         [{"role": "system", "content": "s"}, {"role": "user", "content": "why? " * (n % 40)}]
         for n in range(100)
@@ -132,7 +132,7 @@ def test_every_shape_of_prompt_is_looked_at() -> None:
 
 
 def test_rows_are_gone_over_as_they_are_scanned() -> None:
-    """And looked up in the dataset itself afterwards."""
+    """Rows are read in the scan and afterwards looked up in the dataset itself."""
     scanned = [{**row, "prompt": row["prompt"].upper()} for row in ROWS]
     questions = index(scan=scanned)
     assert questions.ids()[0] == questions.id_at(0) == content_id("TWO AND TWO?", "4")

@@ -1,4 +1,4 @@
-"""What methods may see of a dataset's rows."""
+"""Check which columns of a dataset's rows methods may see."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""With a tokenizer that is a rule; `tests/trl/test_special_tokens.py` has real ones."""
+"""Check the gate with a rule-based tokenizer; `tests/trl/test_special_tokens.py` uses real ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHAT = [{"role": "user", "content": "why is that"}]
 
 
 class Tokenizer:
-    """<end> and <turn> are special, other words are unknown; spaces do not count."""
+    """Treat <end> and <turn> as special and all other words as unknown; ignore spaces."""
 
     all_special_ids = (END, UNKNOWN)
     all_special_tokens = ("<end>", "<unknown>")
@@ -104,7 +104,7 @@ def test_the_token_of_unknown_words_is_refused_where_it_is_spelled_out(
 
 
 def test_the_token_of_unknown_words_that_ends_a_text_is_refused() -> None:
-    """As with GPT-2, whose tokenizer knows every word."""
+    """As with GPT-2, whose unknown token is also its end token although its tokenizer knows every word."""
 
     class Whole(Tokenizer):
         unk_token_id = END
@@ -125,7 +125,7 @@ def test_the_unknown_token_that_comes_about_where_the_text_is_placed_is_refused(
 
 
 def test_unknown_words_of_a_tokenizer_that_does_not_know_the_token_pass() -> None:
-    """Where the token's own characters are words like others."""
+    """The token's characters are then ordinary text."""
 
     class Plain(Tokenizer):
         def __call__(self, text: str, add_special_tokens: bool) -> dict[str, list[int]]:

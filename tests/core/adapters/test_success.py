@@ -1,4 +1,4 @@
-"""Which reward decides, and on what scale."""
+"""Check which reward decides success, and on what scale."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_reward_is_put_on_the_scale(low: float, high: float, reward: float, fo
 
 @pytest.mark.parametrize(("low", "high"), [(0.1, 0.9), (0, 0.7), (0.3, 2.3), (-0.1, 0.95)])
 def test_single_precision_reaches_both_ends_of_the_scale(low: float, high: float) -> None:
-    """Trainers keep rewards in it, where .9 is a little less."""
+    """Trainers keep rewards in single precision, where .9 is slightly less than .9."""
     settings = SuccessSettings(low=low, high=high)
     single = lambda value: struct.unpack("f", struct.pack("f", value))[0]  # noqa: E731
     assert (scaled(single(low), settings), scaled(single(high), settings)) == (0.0, 1.0)
@@ -131,7 +131,7 @@ def test_what_came_with_a_reward_is_read(value: Any, found: float) -> None:
 
 
 def test_a_rollout_without_it_has_no_reward() -> None:
-    """An episode that was cut off, or an agent that scores itself, says nothing of it."""
+    """A truncated episode, or an agent that scores itself, may leave the reward column out."""
     reader = Reported("acc", "extra_logs")
     for values in (None, {}, {"score": 1.0}, {"acc": None}) * 8:
         assert math.isnan(reader.read(values))

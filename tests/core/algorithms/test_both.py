@@ -1,4 +1,4 @@
-"""INSPO and P2O at once: an instruction for every question, templates for the hard ones."""
+"""Check INSPO and P2O together: an instruction for every question, templates for the hard ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FAMILIES = 5
 
 
 def teacher(prompt: str) -> str:
-    """Names the keys of the shown questions, in a template or in an instruction."""
+    """Name the keys of the shown questions, in a template or in an instruction."""
     keys = {f"k{int(n) % FAMILIES}" for n in re.findall(r"what is (\d+)\?", prompt)}
     text = " ".join(sorted(keys))
     return f"<template>{text}</template>" if "<current_template>" in prompt else ""

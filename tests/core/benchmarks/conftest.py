@@ -1,4 +1,4 @@
-"""The benchmarks' modules are siblings in a folder that is run, so these folders are on the path here."""
+"""Put the benchmarks' folders on the import path, because their modules import each other as siblings."""
 
 from __future__ import annotations
 

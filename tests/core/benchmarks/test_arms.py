@@ -1,4 +1,4 @@
-"""The arms of the transformer tier: their settings are valid, and an engine can be built of each."""
+"""Check that the transformer tier's arms have valid settings and that an engine can be built for each."""
 
 from __future__ import annotations
 

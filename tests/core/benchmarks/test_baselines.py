@@ -1,4 +1,4 @@
-"""Other ways to spend GRPO's rollouts: what each of them samples, throws away and learns from."""
+"""Check the other ways to spend GRPO's rollouts: what each samples, discards and learns from."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Rewards = Callable[[int, int], Sequence[float]]
 
 @pytest.fixture
 def search(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The driver, with the world "tiny" beside the others."""
+    """Import the driver with the additional world "tiny"."""
     module = importlib.import_module("template_search")
     worlds = importlib.import_module("methods.tabular_world")
     tiny = worlds.Knobs(
@@ -40,7 +40,7 @@ def search(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 class Scripted:
-    """A policy whose rewards are told; it writes down what it was asked and what it learned from."""
+    """A policy with scripted rewards that records what it was asked and what it learned from."""
 
     def __init__(self, questions: int, rewards: Rewards) -> None:
         self._questions, self._rewards = questions, rewards
@@ -77,7 +77,7 @@ def _scripted(search: Any, name: str, rewards: Rewards, **knobs: Any) -> tuple[S
 
 
 def _mixed(number: int, before: int) -> list[float]:
-    """Never solved, sometimes solved, always solved."""
+    """Return rewards for questions that are never, sometimes and always solved."""
     return [[], [1.0], [1.0] * 99][number % 3]
 
 

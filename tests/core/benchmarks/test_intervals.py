@@ -1,4 +1,4 @@
-"""Intervals that hold what they promise, by simulation and by hand."""
+"""Check by simulation and by hand that intervals have the coverage they claim."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from intervals import difference, estimate, scores
 
 
 def runs(table: Any, draw: int = 0, kind: str = "hard") -> list[dict[str, Any]]:
-    """A run for each row, a word for each column."""
+    """Build one run per row, with one word per column."""
     return [
         {"draw": draw, "seed": seed, "words": {f"w{n}": [kind, x, 0.0] for n, x in enumerate(row)}}
         for seed, row in enumerate(table)
@@ -40,7 +40,7 @@ def test_what_never_varies_has_an_interval_of_no_width() -> None:
 
 
 def test_few_words_make_a_wide_interval_however_many_the_seeds() -> None:
-    """Two words of four are always learned: ten seeds do not make that more certain."""
+    """Two of four words are always learned; ten seeds do not make that more certain."""
     found = estimate(scores(runs([[1, 1, 0, 0]] * 10), "hard", 1))
     assert found.low is not None
     assert found.high is not None
@@ -85,7 +85,7 @@ def test_runs_without_a_partner_do_not_count() -> None:
 def test_the_interval_holds_the_truth_about_as_often_as_it_says(
     seeds: int, words: int, by_seed: float, by_word: float, by_both: float
 ) -> None:
-    """Nine times in ten at the worst, with three seeds; of 200 studies 190 are what it says."""
+    """With three seeds, coverage is at least nine in ten; 190 of 200 studies are as stated."""
     rng = np.random.default_rng(1)
     held = 0
     for _ in range(200):

@@ -1,4 +1,4 @@
-"""Rules that answers keep, without a model: what patterns take and refuse, and the files to train on."""
+"""Check the answer rules without a model: what patterns accept and reject, and the training files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages of the documentation hold what the files of runs hold."""
+"""Check that the documentation pages agree with the run files."""
 
 from __future__ import annotations
 

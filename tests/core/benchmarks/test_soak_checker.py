@@ -1,4 +1,4 @@
-"""The soak's checker says what is wrong with a folder that was forged, and nothing about an honest one."""
+"""Check that the soak's checker reports every fault in a forged folder and none in an honest one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COST = Usage(10, 5)
 
 
 class Run:
-    """Writes what a run leaves: two attempts, four calls, one of them lost in the kill between."""
+    """Write the files of a run: two attempts and four calls, one of them lost in the kill between."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -89,7 +89,7 @@ class Run:
 
 
 def honest(folder: Path, *, second: Callable[[Run], None] | None = None) -> Run:
-    """A run that was killed once; `second` stands for what its second attempt did up to its end."""
+    """Write a run that was killed once; `second` replaces what its second attempt did up to its end."""
     run = Run(folder)
     run.start()
     run.plan(0)
@@ -130,7 +130,7 @@ def edit(path: Path, change: Callable[[list[dict[str, Any]]], list[dict[str, Any
 
 
 def without(**fields: Any) -> Callable[[list[dict[str, Any]]], list[dict[str, Any]]]:
-    """The lines but those with these fields, of which there must be one."""
+    """Drop the lines with these fields; at least one must match."""
 
     def change(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
         kept = [one for one in lines if not fields.items() <= one.items()]
@@ -151,7 +151,7 @@ def test_an_honest_run(tmp_path: Path) -> None:
 
 
 def _summary(tmp_path: Path) -> dict[str, Any]:
-    """Of the same run, without a kill."""
+    """Summarise the same run without a kill."""
     run = Run(tmp_path / "undisturbed")
     run.start()
     for number, request in enumerate("abc"):
@@ -269,7 +269,7 @@ def test_a_reply_that_the_checkpoint_knows(tmp_path: Path) -> None:
 
 
 def test_a_reply_that_a_later_checkpoint_forgets(tmp_path: Path) -> None:
-    """Used after a state was saved that does not name it: the next attempt would pay for it."""
+    """The reply was used after a saved state that does not name it, so the next attempt would pay again."""
 
     def second(run: Run) -> None:
         since = run.save("c2")
@@ -296,7 +296,7 @@ def test_a_run_that_is_killed_behind_its_end_ends_again(tmp_path: Path) -> None:
 
 
 def test_a_reply_that_a_state_may_know(tmp_path: Path) -> None:
-    """It came in while the state was written, which names its call and may have used it."""
+    """The reply came in while the state was written; the state names its call and may have used it."""
     run = Run(tmp_path)
     run.start()
     run.plan(0)

@@ -1,4 +1,4 @@
-"""Files of runs: nothing is lost, nothing is believed that was measured otherwise."""
+"""Check the files of runs: nothing is lost, and results measured under other conditions are rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables and verdicts from runs that were made up."""
+"""Check tables and verdicts on invented runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tier 1 of the benchmark of methods, in a world that takes a fraction of a second."""
+"""Check tier 1 of the benchmark of methods in a world that takes a fraction of a second."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ARMS = (
 
 @pytest.fixture
 def tabular(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The module, with the world "tiny" in the place of the others."""
+    """Import the module with only the world "tiny"."""
     monkeypatch.syspath_prepend(str(FOLDER))
     module = importlib.import_module("tabular")
     worlds = importlib.import_module("tabular_world")

@@ -1,4 +1,4 @@
-"""Requests that are under way, and what a state holds of them."""
+"""Check requests in flight, and how a state stores them."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_what_is_not_to_be_asked_in_the_background_is_asked_for_here() -> None:
 
 @pytest.mark.parametrize("usage", [Usage(usd=math.nan), Usage("many"), Usage(1.5)])  # type: ignore[arg-type]
 def test_an_answer_that_no_state_can_hold_is_asked_for_again(usage: Usage) -> None:
-    """A proposer of somebody else's need not ask the model that the engine keeps the books of."""
+    """A third-party proposer need not use the model whose calls the engine accounts for."""
     asked = Asked([REQUEST], 7, lambda given: proposed(given, usage), in_background=False)
     state = as_json(asked)
     assert state["answer"] is None

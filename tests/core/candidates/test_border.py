@@ -1,4 +1,4 @@
-"""What a model wrote: in normal form, or refused."""
+"""Check that a model's text is normalised or refused."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_plain_text_is_not_touched(text: str) -> None:
 
 
 class Proposing:
-    """A proposer that answers with these texts, and a gate that notes what it sees."""
+    """A proposer that answers with these texts, and a gate that records what it sees."""
 
     def __init__(self, *texts: str) -> None:
         self._texts = texts

@@ -1,4 +1,4 @@
-"""What counts as a leak, and what does not."""
+"""Check what counts as a leak, and what does not."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_a_number_alone_with_one_word_of_its_question_is_no_leak() -> None:
 
 
 def test_short_truths_of_mathematics_do_not_reject_everything() -> None:
-    """A thousand tasks whose answers are the numbers to 999, and a hint with all of these numbers."""
+    """A thousand tasks have the answers 0 to 999, and a hint contains all of these numbers."""
     tasks = [
         f"If a farmer buys {n} sheep and sells {n // 3}, how many remain?" for n in range(1000)
     ]
@@ -255,7 +255,7 @@ def test_hashes_are_the_same_in_every_process() -> None:
 
 
 def test_many_questions_take_little_memory() -> None:
-    """A tuple of eight words per word took 1.4 GB for 100 000 questions: 230 bytes for each word."""
+    """A tuple of eight words per word took 1.4 GB for 100 000 questions: 230 bytes per word."""
     guards = LeakGuards(GateSettings())
     rng = np.random.default_rng(0)
     asked = [

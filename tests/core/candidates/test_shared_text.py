@@ -1,4 +1,4 @@
-"""What many questions share is no leak; what one of them says is."""
+"""Check that text shared by many questions is no leak, and text of only one question is."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LABELS = "Classify the sentiment of this text as wonderful, terrible or in betwe
 
 
 class Asking(ScriptedPolicy):
-    """Questions that nothing solves."""
+    """Questions that no policy solves."""
 
     def __init__(self, questions: Sequence[Question]) -> None:
         super().__init__(rule)
@@ -43,7 +43,7 @@ def pears(count: int, suffix: str = FORMAT) -> list[Question]:
 def checked(
     folder: Path, questions: list[Question], template: str, method: str
 ) -> list[str | None]:
-    """Why each of the templates that were written was refused."""
+    """Return the reason why each of the written templates was refused."""
     small = {"dev_size": 4, "search_budget": 40, "overspend": "never"}
     sections: dict[str, Any] = {"p2o": small} if method == "p2o" else {}
     count = iter(range(1_000))

@@ -1,4 +1,4 @@
-"""`prompt-coevo check`, and the page that the documentation shows."""
+"""Check `prompt-coevo check`, and the page in the documentation that shows it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def run(*arguments: Any) -> tuple[int, str, str]:
-    """The command line in this process, with what it makes of an error: status, output, errors."""
+    """Run the command line in this process; return status, output and errors."""
     output, errors = io.StringIO(), io.StringIO()
     with (
         patch.object(sys, "argv", ["prompt-coevo", "check", *map(str, arguments)]),
@@ -188,7 +188,7 @@ def test_a_tokenizer_needs_its_package(data: Path) -> None:
 
 
 def quickstart_command(folder: Path) -> list[str]:
-    """The quick start's own line, for its own file, without asking a model."""
+    """Return the quick start's command for its own file, without a call to the model."""
     page = (PAGE.parent / "quickstart.md").read_text("utf-8")
     (line,) = re.findall(r"^prompt-coevo check (.*)$", page, re.MULTILINE)
     (row,) = set(re.findall(r'a line `(\{"question".*?\})`', page))

@@ -1,4 +1,4 @@
-"""A line of a file ends at a line end, and at no other character that Unicode breaks lines at."""
+"""Check that only line feeds end a line of a file, not other characters that Unicode breaks lines at."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands about a run's files: what they answer, and what they refuse in one sentence."""
+"""Check the commands about a run's files: their output, and their one-sentence errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[s
 
 
 def refused(*arguments: str | Path, **options: Any) -> str:
-    """The one sentence."""
+    """Return the one-sentence error."""
     failed = run(*arguments, **options)
     assert failed.returncode == 2, failed.stdout + failed.stderr
     (line,) = failed.stderr.strip().splitlines()

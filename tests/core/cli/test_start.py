@@ -1,4 +1,4 @@
-"""What the command line imports before it does anything: its answer should be there at once."""
+"""Check what the command line imports before it runs, because it must answer at once."""
 
 from __future__ import annotations
 

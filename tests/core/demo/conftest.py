@@ -1,4 +1,4 @@
-"""A tiny package in place of the one with SmolLM2."""
+"""Replace the package with SmolLM2 by a tiny one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from prompt_coevo.demo.smollm2 import GGUF, LICENCE
 
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The package that is expected is the tiny one, and the user's cache is a new folder."""
+    """Expect the tiny package, and use a new folder as the user's cache."""
     fake(monkeypatch)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 

@@ -1,4 +1,4 @@
-"""The demo's arms, and what a run of one ends with."""
+"""Check the demo's arms and the results of a run of each."""
 
 from __future__ import annotations
 

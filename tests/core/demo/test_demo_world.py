@@ -1,4 +1,4 @@
-"""The demo's world and its teacher: what they promise, without training anything."""
+"""Check what the demo's world and its teacher guarantee, without training."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def rules(texts: Sequence[str]) -> list[dict[str, str]]:
 
 
 def replies(engine: Any, proposer: str, parent: Candidate = FIRST) -> list[dict[str, str]]:
-    """The rules of what 20 teachers answer to one prompt."""
+    """Return the rules in the answers of 20 teachers to one prompt."""
     prompt = instruction_prompt(engine, proposer, parent)
     found = [instructing(seed)(prompt) for seed in range(20)]
     return rules([text for reply in found for text in extract_tagged(reply, r"ins_\d+")[0]])

@@ -1,4 +1,4 @@
-"""The world of many facts and its teacher: what they promise, without training anything."""
+"""Check what the world of many facts and its teacher guarantee, without training."""
 
 from __future__ import annotations
 

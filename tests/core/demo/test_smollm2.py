@@ -1,4 +1,4 @@
-"""The folder of a language model, whole or not at all; `tests/demo` has the real package."""
+"""Check that a language model's folder is complete or absent; `tests/demo` uses the real package."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_an_empty_folder_a_link_and_a_relative_path_are_fine(
 
 
 def test_an_unpacked_wheel_serves_as_well(wheel: Path, tmp_path: Path) -> None:
-    """As uv leaves it."""
+    """An unpacked wheel, as uv leaves it, is accepted."""
     zipfile.ZipFile(wheel).extractall(tmp_path / "unpacked")
     assert make(tmp_path / "model", tmp_path / "unpacked")
 
@@ -147,7 +147,7 @@ def test_what_a_killed_process_leaves_is_not_taken_and_goes_after_a_day(
 def test_of_several_at_once_the_first_wins_and_none_fails(
     there: bool, wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`there`: the folder is, and empty."""
+    """With `there`, the folder exists and is empty."""
     together = threading.Barrier(4)
 
     def slow(gguf: Path, folder: Path) -> None:

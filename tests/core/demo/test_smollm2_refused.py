@@ -1,4 +1,4 @@
-"""What can go wrong with the package, its index and the room, each in one sentence."""
+"""Check the faults of the package, its index and the disk space; each gives a one-sentence error."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def test_without_pip_and_uv_it_says_what_to_run_elsewhere(
 
 @pytest.fixture(params=["pip", "uv"])
 def index(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that is all the index that the real program sees."""
+    """Build a folder that is the only index the real program sees."""
     if request.param == "uv":
         if not shutil.which("uv"):
             pytest.skip("uv is not there")

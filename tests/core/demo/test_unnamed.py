@@ -1,4 +1,4 @@
-"""Questions that do not say what to do: what is asked, what counts as right, and what the teachers know."""
+"""Check questions that do not say what to do: their texts, right answers, and what the teachers know."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every block of code in README and docs is checked by somebody; here, what the core can check."""
+"""Check every code block in README and docs that the core's environment can run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ COMMANDS = documented_commands("core")
 
 
 def of(*languages: str, prepared: tuple[str, ...] = ("",)) -> Any:
-    """These blocks, but for those that are part of a tested file."""
+    """Select blocks of these languages, except those that are part of a tested file."""
     found = [
         block
         for block in HERE
@@ -103,7 +103,7 @@ def test_python_about_a_method_runs_and_obeys_the_laws(
 def run(
     block: Block, folder: Path, monkeypatch: pytest.MonkeyPatch, **names: Any
 ) -> dict[str, Any]:
-    """Run a block in an empty folder, with these names; returns what it defines."""
+    """Run a block in an empty folder with these names; return what it defines."""
     monkeypatch.chdir(folder)
     exec(compile(block.text, str(block), "exec"), names)
     return names

@@ -1,4 +1,4 @@
-"""The registry of what was run of each adapter: its tests are there, and its refusals are said."""
+"""Check the registry of tested features per adapter: its tests exist, and its refusals are documented."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Typical mistakes, each made for real: what is said is what docs/mistakes.md says."""
+"""Check typical mistakes by making each for real and comparing the message with docs/mistakes.md."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def test_dataset() -> None:
 
 
 def test_reflection(policy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The model is asked once, before the first step."""
+    """The model is called once, before the first step."""
     monkeypatch.setattr(reflection_call, "PAUSE_S", 0.01)
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_BASE"):
         monkeypatch.delenv(name, raising=False)
@@ -239,7 +239,7 @@ def test_reflection(policy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_run() -> None:
-    """What a dry run calls a problem."""
+    """A dry run reports the problem."""
 
     def problem(workload: Workload, **values: Any) -> str:
         settings = Settings(reflection={"function": str}, **values)

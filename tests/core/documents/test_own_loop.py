@@ -1,4 +1,4 @@
-"""The loop of docs/own-loop.md: with the new lines it learns what it does not learn without them."""
+"""Check that the loop of docs/own-loop.md learns with the new lines what it does not learn without them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LINES = LOOP.read_text("utf-8").splitlines(keepends=True)
 
 
 def right(script: Path, folder: Path) -> int:
-    """Per cent of the questions that are right in the end, without a template."""
+    """Return the percentage of questions answered right at the end, without a template."""
     variables = {k: v for k, v in os.environ.items() if not k.startswith("PROMPT_COEVO_")}
     done = subprocess.run(
         [sys.executable, "-P", script],

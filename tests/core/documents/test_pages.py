@@ -1,4 +1,4 @@
-"""The pages that are made from the code are as they would be made now, and name what there is."""
+"""Check that generated pages are up to date with the code, and name only what exists."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_the_drawn_loops_are_as_the_tool_draws_them() -> None:
 
 
 def test_tests_without_the_package_say_what_to_do(tmp_path: Path) -> None:
-    """From a checkout alone in which adapters/ and retrieval/ are no parts of the package."""
+    """Run from a checkout in which adapters/ and retrieval/ are not part of the package."""
     (tmp_path / "prompt_coevo").symlink_to(ROOT / "prompt_coevo")
     command = [
         sys.executable,

@@ -1,4 +1,4 @@
-"""The README's order and length, and that its numbers are those of the records."""
+"""Check the README's order and length, and that its numbers match the records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RECORDS = ROOT / "benchmarks" / "results" / "methods_transformer.jsonl"
 
 
 def seconds(arm: str, of: str) -> tuple[int, int]:
-    """The shortest and the longest of the recorded runs."""
+    """Return the shortest and longest recorded run times."""
     records = map(json.loads, RECORDS.read_text("utf-8").splitlines())
     taken = [record[of] for record in records if record.get("arm") == arm]
     return round(min(taken)), round(max(taken))

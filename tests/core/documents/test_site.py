@@ -1,4 +1,4 @@
-"""What the site's hook makes of links, and what the check of the built site refuses."""
+"""Check how the site's hook rewrites links, and what the check of the built site refuses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from helpers.documented import ROOT, pages
 
 @pytest.fixture
 def hooks(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The hook's functions; mkdocs, of which it only takes two names, is not installed here."""
+    """Import the hook's functions; a stub replaces mkdocs, which is not installed here."""
     for name in ("mkdocs", "mkdocs.structure", "mkdocs.structure.files"):
         module = ModuleType(name)
         module.File = module.Files = object  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""A run that its host gives up: nothing goes on behind its back."""
+"""Check that a run which its trainer abandons leaves nothing running."""
 
 from __future__ import annotations
 

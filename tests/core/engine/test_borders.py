@@ -1,4 +1,4 @@
-"""What comes in from hosts and strangers: checked, put in order, and never trusted to be JSON."""
+"""Check that input from trainers and plugins is validated, ordered, and never assumed to be JSON."""
 
 from __future__ import annotations
 

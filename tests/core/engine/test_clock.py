@@ -1,4 +1,4 @@
-"""A clock that goes back decides nothing and loses nothing."""
+"""Check that a clock that runs backwards changes no decision and loses no data."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from prompt_coevo.testing.scripted_world import (
 
 
 def days(step: int) -> Any:
-    """A clock that is so many days later each time somebody looks."""
+    """Return a clock that moves by this many days on each reading."""
     count = itertools.count()
 
     class Clock:
@@ -40,7 +40,7 @@ def days(step: int) -> Any:
 
 
 def lives(folder: Path) -> tuple[list[Any], dict[str, float], list[str]]:
-    """Two attempts: what they planned, what they paid, the events in their order."""
+    """Return the plans, the calls paid for and the ordered events of two attempts."""
     plans: list[Any] = []
     policy = ScriptedPolicy(rule)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""The calls of an adapter, the state, and what plugins may do to them."""
+"""Check an adapter's calls, the state, and what plugins may do to them."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_round_cannot_be_observed_twice(bare: Coevolution) -> None:
 
 
 class Instructor:
-    """A stranger's plugin that gives one instruction to every question and watches."""
+    """A third-party plugin that gives every question one instruction and records its calls."""
 
     def __init__(self) -> None:
         self.groups: list[Any] = []

@@ -1,4 +1,4 @@
-"""Every operation on the files of a run fails once, in turn: what the run does, and what it leaves."""
+"""Check a run in which each file operation fails once in turn: its behaviour and its files."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ QUESTION_IDS: Final = list(QUESTIONS)[:6]
 
 
 class Life:
-    """A short run with a checkpoint in its middle, and what the adapter wrote."""
+    """Run briefly with a checkpoint in the middle, and record what the adapter wrote."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -83,7 +83,7 @@ class Life:
         return engine
 
     def go_on(self) -> Coevolution:
-        """From the checkpoint, if there is one; else anew."""
+        """Resume from the checkpoint if there is one; otherwise start from scratch."""
         with self.policy.open():
             engine = self.engine()
             if (self.folder / "checkpoint" / "coevo_state.json").exists():
@@ -100,7 +100,7 @@ class Life:
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], list[Any]]:
-    """The operations of a life, and what it planned."""
+    """Return the file operations of an undisturbed life, and its plans."""
     folder = tmp_path_factory.mktemp("undisturbed")
     life = Life(folder)
     with FailingDisk(folder).watching() as disk:
@@ -174,13 +174,13 @@ def assert_plain(error: CoevoError) -> None:
 
 
 def assert_accounted_for(life: Life, engine: Coevolution) -> None:
-    """Every call that the model saw is in the account, and at most one that it did not see."""
+    """Assert that all calls the model saw are accounted for, and at most one that it did not see."""
     counted = engine.metrics().get("coevo/reflection_calls", 0)
     assert life.asked <= counted <= life.asked + 1
 
 
 def refused_calls(folder: Path) -> bool:
-    """Whether a call was not made, or its reply not used, because it could not be written down."""
+    """Tell whether a call was skipped, or its reply unused, because it could not be written down."""
     events = Journal(folder / "coevo").read()
     return any("cannot be written" in json.dumps(event) for event in events)
 

@@ -1,4 +1,4 @@
-"""What the first rounds show of a run from which nothing can be learned."""
+"""Check what the first rounds reveal about a run that cannot learn."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_sign_is_said_once(
 
 
 def test_rewards_are_quoted_as_the_user_knows_them(tmp_path: Path) -> None:
-    """The engine sees rewards on the scale from 0 to 1: -1 and 1 with these two are 0 and 1."""
+    """The engine sees rewards scaled to 0..1; here -1 and 1 become 0 and 1."""
     scale = {"success": {"low": -1.0, "high": 1.0}}
     assert run(tmp_path / "in", lambda n, g: [0.0, 1.0, 0.0, 0.5], **scale) == []
     (found,) = run(tmp_path / "out", lambda n, g: [0.0, 2.0, 0.0, 0.5], **scale)

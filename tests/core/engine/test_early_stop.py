@@ -1,4 +1,4 @@
-"""`early_signs = "stop"`: a run that can learn nothing ends, with one sentence and complete files."""
+"""Check `early_signs = "stop"`: a run that cannot learn ends with one sentence and complete files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def events(folder: Path, event: str) -> list[dict[str, Any]]:
 
 
 class Spread(Families):
-    """Half of the rollouts of every other question succeed, so that rewards give no sign."""
+    """Half of the rollouts of every other question succeed, so rewards raise no early sign."""
 
     def _one(self, one: Any, version: Any) -> Rollout:
         right = int(one.question_id[1:]) % 2 and one.member % 2

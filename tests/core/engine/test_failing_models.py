@@ -1,4 +1,4 @@
-"""A run whose reflection model has every fault in turn: it ends, and every call is accounted for."""
+"""Check that a run whose reflection model has every fault in turn ends with every call accounted for."""
 
 from __future__ import annotations
 

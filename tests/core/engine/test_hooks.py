@@ -1,4 +1,4 @@
-"""Every hook, run through the engine by one plugin that implements them all."""
+"""Check every hook through the engine, with one plugin that implements them all."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ P2O = SMALL_SEARCH
 
 
 class Everything:
-    """Implements every hook that takes part in a P2O run, and counts the calls."""
+    """Implement every hook that takes part in a P2O run, and count the calls."""
 
     def __init__(self) -> None:
         self.calls: Counter[str] = Counter()
@@ -111,7 +111,7 @@ def test_events_of_a_population_reach_the_listeners_and_the_journal(tmp_path: Pa
 
 
 class OtherSearch:
-    """Finds the templates without Algorithm 3, and proposes nothing."""
+    """Find templates without Algorithm 3, and propose none."""
 
     @hookimpl
     def coevo_search(self, request: Any) -> SearchResult:
@@ -188,7 +188,7 @@ def test_the_answers_have_the_names_of_their_plugins_in_the_order_of_asking() ->
 
 
 class Curriculum:
-    """An algorithm of one's own: the longer the training, the longer the instruction."""
+    """A user's algorithm whose instruction grows with training."""
 
     def __init__(self) -> None:
         self.policies: list[Any] = []

@@ -1,4 +1,4 @@
-"""Plugins that are written in odd ways, answer nonsense or raise: none of them costs a run its data."""
+"""Check that plugins which are oddly written, return nonsense or raise cost a run no data."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_a_verdict_of_another_shape_lets_nobody_join(answer: Any) -> None:
 
 @pytest.mark.parametrize("count", [0, 2])
 def test_another_number_of_proposals_is_no_answer(count: int) -> None:
-    """Whether the candidates were asked for here and now or in the background."""
+    """Check both candidates requested synchronously and in the background."""
     parent = Candidate("a", "template")
     request = ProposalRequest("template", (parent,), ())
     proposals = [Proposal(request, ("b",), Reply("b", "stop"))] * count

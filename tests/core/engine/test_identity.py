@@ -1,4 +1,4 @@
-"""A run's files say what ran, and a checkpoint goes on as what it was."""
+"""Check that a run's files name its settings, and that a checkpoint resumes the same run."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_checkpoint_of_another_run_is_refused_with_what_differs(
 def test_a_run_goes_on_with_another_dataset(
     policy: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its checkpoints belong to the new one, and so does its account of calls."""
+    """Its checkpoints and its call account then belong to the new dataset."""
     other = Dataset.of(["q0"])
     run = engine(tmp_path)
     run.begin(policy)
@@ -182,7 +182,7 @@ exec(then)
 
 
 def in_a_holder(folder: Path, then: str) -> subprocess.CompletedProcess[str]:
-    """What a process says that has built an engine in the folder, and does something more."""
+    """Return the output of a process that builds an engine in the folder and runs `then`."""
     return subprocess.run(
         [sys.executable, "-P", "-c", IN_A_HOLDER, str(folder), then],
         capture_output=True,
@@ -225,7 +225,7 @@ def test_a_process_may_build_its_trainer_twice(tmp_path: Path) -> None:
 
 
 def test_two_runs_of_a_process_cannot_share_a_folder(tmp_path: Path, policy: Any) -> None:
-    """Whoever began first ends; a run whose trainer is built anew after an interruption goes on."""
+    """The first run ends; a run whose trainer is rebuilt after an interruption continues."""
     first, second, elsewhere = (engine(one) for one in (tmp_path, tmp_path, tmp_path / "other"))
     question = policy.question_ids()[0]
     for run in (first, elsewhere, second):
@@ -282,7 +282,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 
 def test_another_function_is_asked_anew(tmp_path: Path, policy: Any) -> None:
-    """The replies in the ledger are the other one's."""
+    """The replies in the ledger belong to the other function."""
     asked: list[str] = []
 
     def other(prompt: str) -> str:

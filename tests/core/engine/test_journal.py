@@ -1,4 +1,4 @@
-"""What a run leaves behind, and that no recorded reply is paid for twice."""
+"""Check the files that a run leaves, and that no recorded reply is paid for twice."""
 
 from __future__ import annotations
 
@@ -301,7 +301,7 @@ def test_nothing_that_is_written_holds_a_key(
 
 
 def test_a_key_of_the_settings_is_in_no_reply_and_no_error(offer: Any, tmp_path: Path) -> None:
-    """A server may quote it, in what it answers and in what it refuses."""
+    """A server may quote the key both in answers and in errors."""
     key = "given-key-0008"
     said = iter([f"<template>{key}</template>", ValueError(f"401 {key}")])
 
@@ -446,7 +446,7 @@ def test_a_state_with_a_number_beyond_all_counting_is_refused(name: str) -> None
 
 
 def test_a_step_of_many_ids_is_written_without_a_search_in_each(tmp_path: Path) -> None:
-    """Thousands of ids a step hold no address, and to look for one in each was most of the cost."""
+    """A step's thousands of ids contain no address; searching each one was most of the cost."""
     uses = [[f"{number:016x}", "5c3be911", 6, 0.5] for number in range(500)]
     called: Counter[str] = Counter()
 

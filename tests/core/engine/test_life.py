@@ -1,4 +1,4 @@
-"""An engine's life, drawn: what happens when, who answers, and when the process dies.
+"""Draw an engine's life: the order of calls, who answers, and when the process dies.
 
 More lives, others each time: `COEVO_LIVES=2000 pytest tests/core/engine/test_life.py`.
 """
@@ -27,7 +27,7 @@ TestEngineLife = EngineLife.TestCase
 
 
 def test_what_a_batch_was_answered_before_a_checkpoint_is_not_asked_for_again() -> None:
-    """One of its two replies was there when the state was saved, the other one was not."""
+    """One of the batch's two replies was there when the state was saved, the other was not."""
     life = EngineLife()
     life.born(kind="stream", max_calls=None, outcomes=("answer",), salt=1)
     life.answer(number=0)
@@ -42,7 +42,7 @@ def test_what_a_batch_was_answered_before_a_checkpoint_is_not_asked_for_again() 
 
 @pytest.mark.parametrize("kind", SETTINGS)
 def test_what_was_answered_after_a_checkpoint_is_not_asked_for_again(kind: str) -> None:
-    """Killed twice on the way; every method asks on it."""
+    """The run is killed twice on the way, and every method makes calls in it."""
     life = EngineLife()
     life.born(kind=kind, max_calls=None, outcomes=("answer",), salt=1)
     life.save(finish=True)

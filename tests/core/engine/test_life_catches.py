@@ -1,4 +1,4 @@
-"""Lives that are drawn catch what they are there for: each of these faults breaks one of a few."""
+"""Check that randomly drawn lives find each of these known faults within a few draws."""
 
 from __future__ import annotations
 

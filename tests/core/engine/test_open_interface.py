@@ -1,4 +1,6 @@
-"""Methods, plugins and components of strangers: chosen by name, asked in order, refused in a sentence."""
+"""Check third-party methods, plugins and components: chosen by name, called in order, refused in one
+sentence.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ class LoudSettings(Section):
 
 
 class Loud:
-    """Gives every member another instruction, and some a template of its own placement."""
+    """Give every member another instruction, and some a template with its own placement."""
 
     def __init__(self, context: Any) -> None:
         self.settings = context.settings.section(LoudSettings)
@@ -83,7 +85,7 @@ def loud(offer: Offer) -> None:
 
 @pytest.fixture
 def module() -> Iterator[ModuleType]:
-    """An importable module of a stranger's."""
+    """Register an importable third-party module."""
     made = ModuleType("strangers_module")
     sys.modules[made.__name__] = made
     yield made

@@ -1,4 +1,4 @@
-"""What a trainer of one's own gets wrong at first, and the sentence that it gets for it."""
+"""Check first mistakes of a user's own trainer, and the sentence that each one gets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REFLECTION = {"function": lambda prompt: "<template>Think.</template>"}
 
 
 class Policy:
-    """Two questions that nobody answers."""
+    """Two questions that no rollout answers."""
 
     def question(self, question_id: str) -> Question:
         return Question(question_id, f"what is {question_id}?", "42")
@@ -46,7 +46,7 @@ class Broken(Policy):
 def summary(
     folder: Path | str, *calls: str, rounds: int = 4, reward: float = 0.0, **stream: Any
 ) -> dict[str, Any]:
-    """The summary of a run that makes these calls and no others."""
+    """Return the summary of a run that makes only these calls."""
     engine, policy = (
         Coevolution.from_settings(
             Settings(reflection=REFLECTION, stream=stream), output_dir=folder
@@ -109,7 +109,7 @@ def test_nothing_is_missed_where_all_is_called(tmp_path: Path) -> None:
 def test_a_resumed_run_that_was_over_has_nothing_to_observe(
     steps: int, told: bool, tmp_path: Path
 ) -> None:
-    """A host that samples ahead plans all the same, and ends the step that its checkpoint owed."""
+    """A trainer that samples ahead still plans, and ends the step that its checkpoint had open."""
     settings, policy = Settings(reflection=REFLECTION), Policy()
     begun = Coevolution.from_settings(settings)
     begun.begin(policy)

@@ -17,7 +17,7 @@ def rollouts(planned: list[Assignment]) -> list[Rollout]:
 
 
 def test_many_small_rounds_may_be_under_way() -> None:
-    """A host that replaces single groups opens a round for each."""
+    """A trainer that replaces single groups opens a round for each."""
     open_rounds = OpenRounds()
     plans = [plan(number) for number in range(1000)]
     for number, planned in enumerate(plans):

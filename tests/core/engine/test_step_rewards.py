@@ -1,4 +1,4 @@
-"""What the journal says of training's own rollouts."""
+"""Check what the journal records about training's own rollouts."""
 
 from __future__ import annotations
 

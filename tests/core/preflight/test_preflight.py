@@ -1,4 +1,4 @@
-"""What is looked at before the first step, with the real litellm and a server on this machine."""
+"""Check the preflight with the real litellm and a local server."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True, scope="module")
 def _warm() -> None:
-    """litellm's first call imports for as long as a slow machine likes."""
+    """Make a first call, because litellm's imports take a slow machine a long time."""
     with openai_server("ready") as server:
         engine(server.base).context.language_model().complete(["a call"])
 
@@ -208,8 +208,9 @@ def test_a_limit_a_minute_and_an_overload_end_no_run(
 
 
 def test_what_a_first_call_imports_is_waited_for_at_exit() -> None:
-    """In the thread of a call it would count as the server's time, and in a daemon thread keep the
-    interpreter from ending; so with the first call of a run that asks in the background, unprobed."""
+    """In the call's thread the imports would count as the server's time, and in a daemon thread they would
+    block the exit; so too on the first unprobed background call.
+    """
     script = """
 import sys, threading
 from prompt_coevo import Coevolution, Settings
@@ -319,7 +320,7 @@ def test_a_spent_budget_asks_nothing(policy: Any) -> None:
 
 
 def ids(prompt: Any) -> list[int]:
-    """A tokenizer of characters, whose chat template leaves system messages out."""
+    """Encode characters with a chat template that drops system messages."""
     if isinstance(prompt, str):
         return [*prompt.encode()]
     return [*"|".join(one["content"] for one in prompt if one["role"] != "system").encode()]
@@ -471,7 +472,7 @@ def test_a_length_that_would_decide_and_is_not_known_is_asked_for(
 def test_rows_that_are_far_fewer_questions(
     rows: int | None, questions: int, told: str | None, policy: Any, tmp_path: Path, caplog: Any
 ) -> None:
-    """On the page of a check, in the log of a run and in its journal."""
+    """The warning is on the check's page, in the run's log and in its journal."""
     made = Coevolution.from_settings(Settings(**FUNCTION), output_dir=tmp_path)
     with caplog.at_level(logging.WARNING):
         made.begin(policy, Workload(questions, 8, epochs=3.0, steps=24, rows=rows))

@@ -1,4 +1,4 @@
-"""The real litellm against servers that give too much, or too slowly, or for ever."""
+"""Check the real litellm against servers that send too much, too slowly or without end."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def more_than(before: tuple[int, int]) -> bool:
 
 
 def held() -> tuple[int, int]:
-    """Threads and sockets of this process, but for litellm's pool of limited size, which writes its log."""
+    """Count this process's threads and sockets, except for litellm's bounded logging pool."""
     pools = ("litellm-logging", "ThreadPoolExecutor")
     threads = [one for one in threading.enumerate() if not one.name.startswith(pools)]
     links = []

@@ -1,4 +1,4 @@
-"""The account of calls: nothing paid is lost but what was under way, whatever happens to the file."""
+"""Check the account of calls: only replies in flight can be lost, whatever happens to the file."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_another_runs_account_is_neither_counted_nor_used(path: Path) -> None:
 
 
 def test_a_run_that_goes_on_behind_another_one_has_its_own_account(path: Path) -> None:
-    """Killed, and its checkpoint gone on from after another run was in the folder."""
+    """The run was killed, and its checkpoint was resumed after another run had used the folder."""
     ledger = opened(path, run="one", resumed=False)
     saved = ledger.position
     ledger.answered(calls(ledger, "a")[0], FINE, 1.0)
@@ -157,7 +157,7 @@ def test_a_run_that_goes_on_as_another_one_keeps_its_account(path: Path) -> None
 
 
 def test_in_a_new_folder_replies_are_used_again_too(path: Path) -> None:
-    """The checkpoint is of a file that is not there."""
+    """The checkpoint refers to a ledger that is not there."""
     for _ in range(2):
         ledger = Ledger(path)
         ledger.open("run", continues="run", since=40, under_way=[1])
@@ -184,7 +184,7 @@ def test_a_run_that_ended_may_go_on_with_its_account(path: Path) -> None:
 
 
 def test_an_account_ends_once(path: Path) -> None:
-    """Whoever ends it again may do so while another run writes there."""
+    """Ending it again must be possible while another run writes to the file."""
     ended = opened(path, resumed=False)
     ended.close()
     other = opened(path, run="other", resumed=False)
@@ -271,7 +271,7 @@ def full(*args: Any, **kwargs: Any) -> None:
 
 
 def history(path: Path) -> bytes:
-    """Twelve calls: ten answered, one given up, one under way."""
+    """Record twelve calls: ten answered, one abandoned, one in flight."""
     ledger = opened(path, resumed=False)
     asked = calls(ledger, *map(str, range(12)))
     for call in asked[:10]:
@@ -366,7 +366,7 @@ def test_a_batch_that_was_under_way_keeps_the_replies_that_it_had(path: Path) ->
 
 
 def test_replies_that_wait_for_their_use_outlive_another_checkpoint(path: Path) -> None:
-    """A run goes on from an older checkpoint, saves, and is killed before it is where it was."""
+    """A run resumes from an older checkpoint, saves, and is killed before it catches up."""
     first = Numbered()
     ledger = opened(path, resumed=False)
     paid(first, ledger).complete(["before"])

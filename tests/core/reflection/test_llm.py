@@ -1,4 +1,4 @@
-"""The real litellm against a local server (a stand-in for a remote LLM)."""
+"""Check the real litellm against a local server (a stand-in for a remote LLM)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CALL = {"id": "c", "type": "function", "function": {"name": "look_up", "argument
 
 
 def model(server: Server, name: str = "openai/test", **changes: Any) -> PaidReplies:
-    """As a run has it: with retries, and a ledger."""
+    """Build the model as a run does, with retries and a ledger."""
     settings = ReflectionSettings(**{"api_base": server.base, "api_key": KEY, **changes})
     return PaidReplies(
         LiteLLMModel(name, settings),
@@ -137,7 +137,7 @@ def test_endless_rate_limits_end_at_the_total_time_limit(waits: list[float]) -> 
 def test_a_call_ends_within_the_total_time_limit(
     answer: Any, timeout_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The answer never ends; the call does, and nobody waits for it beyond the limit."""
+    """The server never finishes its answer; the call ends, and nothing waits beyond the limit."""
     limits: list[float | None] = []
     in_thread = llm.in_thread
 
@@ -237,7 +237,7 @@ def test_the_finish_reason_is_kept() -> None:
 
 
 def wrong_key(*keys: str, status: int = 401) -> Raw:
-    """As real servers answer: with the key in the message."""
+    """Answer as real servers do, with the key in the message."""
     return Raw(json.dumps({"error": {"message": f"Incorrect API key provided: {keys}"}}), status)
 
 
@@ -415,7 +415,7 @@ def test_every_attempt_is_a_call_and_one_that_timed_out_counts_with_the_most_it_
 
 
 def test_a_budget_in_tokens_is_never_exceeded_by_calls_at_once() -> None:
-    """Twelve calls of 18 tokens, each of which could have 30 and the prompt's."""
+    """Twelve calls use 18 tokens each, and could each use 30 plus the prompt's."""
     with openai_server("fine") as server:
         paid = model(server, max_tokens=30, concurrency=6)
         paid._spending = Spending({"max_total_tokens": 240})

@@ -1,4 +1,4 @@
-"""Nothing that a language model does stops training or slips past the gates.
+"""Check that no misbehaviour of a language model stops training or gets past the gates.
 
 A real P2O engine asks the real litellm, which asks a local HTTP server.
 """
@@ -54,7 +54,7 @@ def engine_for(
 
 
 def train_an_epoch(engine: Coevolution, policy: Any) -> set[str]:
-    """The templates that its rollouts ran under."""
+    """Train an epoch and return the templates that its rollouts ran under."""
     plan = engine.plan(sorted(policy.questions), 2)
     engine.observe([Rollout(assignment, "", 0.0) for assignment in plan])
     engine.step_end(policy)

@@ -1,4 +1,4 @@
-"""Budgets and threads at the one place where every call to the reflection model passes."""
+"""Check budgets and threads where every call to the reflection model passes."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class Batching(Careful):
 def test_dollars_are_never_exceeded_by_a_model_that_says_what_a_call_can_cost(
     model: Careful, at_once: int
 ) -> None:
-    """Calls of .5 dollars that could be 1: of 1.75, two leave too little for a third."""
+    """Calls cost $0.5 and could cost $1; of $1.75, two calls leave too little for a third."""
     account = Account(model, at_once=at_once, max_usd=1.75)
     replies = account.paid.complete(["a"]) + account.paid.complete(["b"])
     replies += account.paid.complete(["c", "d"])
@@ -341,7 +341,7 @@ def test_a_reply_that_cannot_even_be_looked_at_is_an_error() -> None:
 
 
 class Held:
-    """A call may cost 60 tokens and costs 2; the first one waits until it is let go."""
+    """A model whose calls may cost 60 tokens and cost 2; the first one blocks until released."""
 
     def __init__(self) -> None:
         self.out, self.go_on = threading.Semaphore(0), threading.Event()
@@ -388,7 +388,7 @@ def test_a_call_that_ends_makes_room_for_another(monkeypatch: pytest.MonkeyPatch
 
 
 def test_threads_never_ask_for_more_than_the_budget_together() -> None:
-    """The look at the budget and the entry are one step for all of them."""
+    """Checking the budget and recording the call are atomic across threads."""
     model, ledger = Priced(), Ledger(None)
     asked = ledger.asked
     looked = threading.Barrier(2)

@@ -121,7 +121,7 @@ def test_what_was_tried_cannot_leave_its_fence(make_engine: Any) -> None:
 
 
 def test_the_longest_prompt_is_within_what_the_check_before_a_run_says() -> None:
-    """Four failures, the parent and four tried templates, each as long as it may be."""
+    """The prompt has four failures, the parent and four tried templates, each at its maximum length."""
     engine = Coevolution.from_settings(Settings(reflection={"function": str}))
     page = engine.preflight(None, Workload(1, 8, epochs=4.0, steps=4))
     told = " ".join(page.text().split())

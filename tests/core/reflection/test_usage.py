@@ -1,4 +1,4 @@
-"""What a backend says that a call cost need not be a number."""
+"""Check that a backend's reported cost may be something other than a number."""
 
 from __future__ import annotations
 

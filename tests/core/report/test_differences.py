@@ -1,4 +1,4 @@
-"""Texts next to each other."""
+"""Check texts that are shown side by side."""
 
 from __future__ import annotations
 

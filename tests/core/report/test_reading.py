@@ -1,4 +1,4 @@
-"""What a run's files say, whatever state they are in."""
+"""Check reading of a run's files, whatever state they are in."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_what_a_resume_has_undone_did_not_happen(tmp_path: Path) -> None:
 
 
 def trial(step: int, *, attempt: int = 0) -> list[dict[str, Any]]:
-    """A check, a trial and a reply without a candidate."""
+    """Return the events of a check, a trial and a reply without a candidate."""
     verified = {
         "event": "candidate_verified",
         "step": step,

@@ -1,4 +1,4 @@
-"""Everything that is wrong with settings is told at once, wherever it stands."""
+"""Check that everything wrong with the settings is reported at once, whichever source it is in."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_no_source_hides_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_what_is_good_in_a_source_counts_beside_what_is_wrong(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The contradiction is only seen if the second variable is read although the first cannot be."""
+    """The contradiction shows only if the second variable is read although the first is invalid."""
     monkeypatch.setenv("PROMPT_COEVO_SINKS", "[")
     monkeypatch.setenv("PROMPT_COEVO_STREAM__CALLS_PER_HARD", "0")
     found = problems()
@@ -95,7 +95,7 @@ def test_contradictions_are_told_beside_wrong_values() -> None:
 
 
 def test_a_contradiction_that_may_come_from_a_wrong_value_is_not_claimed() -> None:
-    """With the share that was meant, `tau` may well be below it."""
+    """With the intended share, `tau` may well be below it."""
     found = problems(stream={"solved_at": "none", "tau": 7.0})
     assert len(found) == 1
     assert found[0].startswith("stream.solved_at: input should be a valid number")
@@ -175,8 +175,9 @@ ANY_NUMBER = ("seed", "success.low", "success.high")
 @pytest.mark.parametrize("name", numeric_settings())
 @pytest.mark.parametrize("value", [-1, True, "nan"])
 def test_every_number_has_bounds(name: str, value: Any) -> None:
-    """No number but the seed and the ends of a scale means anything below zero, and none is true or "not a
-    number"."""
+    """Except for the seed and the ends of a scale, no number may be negative, and none may be a bool or
+    NaN.
+    """
     if value == -1 and name in ANY_NUMBER:
         Settings(seed=-1, success={"low": -2, "high": -1})
         Settings(success={"low": -1})

@@ -1,4 +1,4 @@
-"""What the presets set, written out: a change of a default must not change a run of a paper."""
+"""Check the presets' values in full: a changed default must not change a run of a paper."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every setting is read somewhere: one that nothing reads would be silently without effect."""
+"""Check that every setting is read by some code; an unread one would silently do nothing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BY_NAME: Final = {
 
 @dataclass(frozen=True)
 class Module:
-    """What a module names and reads: each attribute with the last word of what it is read from."""
+    """Hold the names that a module uses and the attributes it reads, each with the receiver's last word."""
 
     names: frozenset[str]
     reads: frozenset[tuple[str, str]]
@@ -44,7 +44,7 @@ class Module:
 
 @cache
 def modules() -> Mapping[str, Module]:
-    """The code of a run, by its path."""
+    """Return the modules that a run executes, by path."""
     found = {}
     for file in (file for folder in FOLDERS for file in (ROOT / folder).rglob("*.py")):
         path = file.relative_to(ROOT)
@@ -85,7 +85,7 @@ def is_read(name: str, place: str, section: type[BaseModel]) -> bool:
 
 
 def made_of(name: str, section: type[BaseModel]) -> Iterator[str]:
-    """Yield the methods and properties of a section that read `name`, without those that only judge it."""
+    """Yield the methods and properties of a section that read `name`, except validators."""
     [made] = ast.parse(inspect.getsource(section)).body
     assert isinstance(made, ast.ClassDef)
     for one in made.body:

@@ -328,7 +328,7 @@ def test_a_folder_and_a_pipe_in_the_place_of_a_file(tmp_path: Path) -> None:
 
 
 def test_yaml_may_merge_one_section_into_others() -> None:
-    """What a merge brings is no name that stands twice."""
+    """A name that a merge brings in is not a duplicate."""
     text = "a: &all {tau: 0.1, proof: false}\nb:\n  <<: *all\n  tau: 0.3\n"
     assert read_yaml(text)["b"] == {"tau": 0.3, "proof": False}
 

@@ -1,4 +1,4 @@
-"""The smoke's frame, with real processes: what is run, ended, refused, judged and written."""
+"""Check the smoke test's frame with real processes: what it runs, ends, refuses, judges and writes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LEAVES = f"from pathlib import Path; Path('left.json').write_text({json.dumps(GO
 
 
 def adapter(*variants: Variant, packages: tuple[str, ...] = ()) -> Adapter:
-    """An adapter whose variants are scripts of Python, and leave their evidence as it is."""
+    """Build an adapter whose variants are Python scripts that leave their evidence unchanged."""
     return Adapter(
         "trl",
         "An adapter",

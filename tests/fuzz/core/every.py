@@ -1,4 +1,4 @@
-"""What is fuzzed of the core, by name."""
+"""List the core's fuzz targets by name."""
 
 from __future__ import annotations
 

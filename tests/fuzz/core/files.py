@@ -1,4 +1,4 @@
-"""Files of lines: what a crash or a stranger left of them."""
+"""Fuzz line files as a crash or another program may leave them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from prompt_coevo.lines import Lines
 
 
 def read_lines(data: bytes) -> None:
-    """Forwards and backwards the same."""
+    """Read lines forwards and backwards with the same result."""
     lines = _file("lines", data)
     forwards = list(lines.read())
     assert repr(list(lines.backwards())[::-1]) == repr(forwards)
 
 
 def append_lines(data: bytes) -> None:
-    """What is written can be read, whatever stands there and whatever is written."""
+    """Append records to any file; they must be readable."""
     source = Source(data)
     lines = _file("appended", source.bytes())
     before = list(lines.read())
@@ -32,7 +32,7 @@ def append_lines(data: bytes) -> None:
 
 
 def journal(data: bytes) -> None:
-    """Any file can be read and gone on with; the next attempt is another one."""
+    """Read and continue any journal file; the next attempt gets a new number."""
     folder = scratch() / "journal"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()

@@ -1,4 +1,4 @@
-"""The ledger of calls: damaged lines, and lines made by hand with a right sum."""
+"""Fuzz the ledger of calls with damaged lines, and with forged lines that have a valid checksum."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _RECORDS: Final[tuple[dict[str, Any], ...]] = (
 
 
 def ledger_bytes(data: bytes) -> None:
-    """Any file: it opens or is refused, and an account that opened goes on."""
+    """Open or refuse any file as a ledger; one that opens must be usable."""
     path = scratch() / "calls.jsonl"
     path.write_bytes(data[1:])
     _live(path, resumed=data[:1] == b"r")
 
 
 def ledger_records(data: bytes) -> None:
-    """Lines whose sum is right and whose content is not."""
+    """Read lines with a valid checksum and invalid content."""
     source = Source(data)
     path = scratch() / "made.jsonl"
     resumed, lines = source.flag(), []

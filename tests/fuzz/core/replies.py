@@ -1,4 +1,4 @@
-"""What a reflection model answers: candidates in its text, and backends that answer nonsense."""
+"""Fuzz a reflection model's answers: candidates in its text, and backends that return nonsense."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from prompt_coevo.types import Candidate
 
 
 def tagged(data: bytes) -> None:
-    """Candidates or a problem; a candidate holds none of the tags that it was found in."""
+    """Extract candidates or report a problem; a candidate contains none of its own tags."""
     source = Source(data)
     tag = source.pick(("template", r"ins_[1-9]\d*"))
     texts, problem = extract_tagged(as_text(source.rest()), tag)
@@ -28,7 +28,7 @@ def tagged(data: bytes) -> None:
 
 
 def proposed(data: bytes) -> None:
-    """A request with texts from anywhere, and a reply of any text."""
+    """Build a request from arbitrary texts and parse an arbitrary reply."""
     source = Source(data)
     name = source.pick(("propose_improvement", "reflection", "paraphrase", "history"))
     kind = "template" if name == "propose_improvement" else "instruction"
@@ -48,7 +48,7 @@ def proposed(data: bytes) -> None:
 
 
 def answered(data: bytes) -> None:
-    """A stranger's model may answer with anything: that is an error at most."""
+    """Call a third-party model that may return anything; the worst outcome is an error."""
     source = Source(data)
     model = _Nonsense(source)
     replies = PaidReplies(model, {}, Ledger(None), total_timeout_s=0.0)
@@ -62,7 +62,7 @@ def answered(data: bytes) -> None:
 
 
 def responded(data: bytes) -> None:
-    """A server's answer as litellm hands it on, with any of its fields wrong."""
+    """Read a server's response as litellm passes it on, with any field wrong."""
     source = Source(data)
     response = _response(source)
     model = _litellm_model()

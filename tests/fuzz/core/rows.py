@@ -1,4 +1,4 @@
-"""Rows of a dataset, completions, and what comes back from a host's processes."""
+"""Fuzz dataset rows, completions, and data returned by a trainer's processes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ROWS: Final = (
 
 
 def dataset(data: bytes) -> None:
-    """A dataset is refused before training, or can be trained on to its end."""
+    """Refuse a dataset before training, or train on it to the end."""
     source = Source(data, deep=False)
     own_id = source.pick((None, None, "id", "absent"))
     settings = Settings(question_id_column=own_id, row_columns=("id",) if source.flag() else ())
@@ -53,7 +53,7 @@ def dataset(data: bytes) -> None:
 
 
 def completion(data: bytes) -> None:
-    """A completion as a host gives it: a text, or messages."""
+    """Read a completion in a trainer's forms: a text or messages."""
     source = Source(data)
     messages = [
         {"role": source.pick(("assistant", "tool")), "content": content}
@@ -64,7 +64,7 @@ def completion(data: bytes) -> None:
 
 
 def assignment(data: bytes) -> None:
-    """What travelled with a row and came back wrong is refused; what is read can be sent again."""
+    """Refuse an assignment that came back damaged; one that is read can be sent again."""
     source = Source(data)
     whole = Assignment(
         "q1", 1, 2, 3, Candidate("Think.", "instruction"), Candidate("Add.", "template")
@@ -82,7 +82,7 @@ def assignment(data: bytes) -> None:
 
 
 def reported(data: bytes) -> None:
-    """A rollout with any status and any number for a reward."""
+    """Report a rollout with any status and any number as its reward."""
     source = Source(data)
     status = source.text() if source.flag() else None
     reward = source.pick((0.0, 1, True, float("nan"), float("inf"), -1e308, 10**30))
@@ -94,7 +94,7 @@ def reported(data: bytes) -> None:
 
 
 def loader_state(data: bytes) -> None:
-    """The state beside a dataloader's: taken up, or refused in a sentence."""
+    """Load the state beside a dataloader's, or refuse it in one sentence."""
     source = Source(data)
     loader = _loader()
     whole = {"prompt_coevo": {"engine": _engine_state(), "progress": Due().to_json()}, "place": 3}
@@ -109,7 +109,7 @@ def loader_state(data: bytes) -> None:
 
 
 def exchange(data: bytes) -> None:
-    """Ids are exchanged for the prompt that was rolled out, and for nothing else."""
+    """Exchange ids only for the prompt that was rolled out."""
     source = Source(data)
     rolled, trained = [source.value(1)], [source.value(1)]
 

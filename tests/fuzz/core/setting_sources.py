@@ -1,4 +1,4 @@
-"""Settings from files, the environment, a host's command line, a job's arguments, and our own commands."""
+"""Fuzz settings from files, the environment, command lines, a job's arguments and our own commands."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def yaml_file(data: bytes) -> None:
 
 
 def environment(data: bytes) -> None:
-    """Variables of our prefix, with any values that a variable can have."""
+    """Read environment variables with our prefix and arbitrary values."""
     source = Source(data)
     variables = {}
     for _ in range(1 + source.below(3)):
@@ -50,7 +50,7 @@ def environment(data: bytes) -> None:
 
 
 def arguments(data: bytes) -> None:
-    """What a program gives, of any type."""
+    """Read arguments of any type from a program."""
     source = Source(data)
     given: dict[str, Any] = {}
     for _ in range(1 + source.below(3)):
@@ -66,7 +66,7 @@ def arguments(data: bytes) -> None:
 
 
 def flags(data: bytes) -> None:
-    """A host's command line: its own arguments are left as they are."""
+    """Read a trainer's command line and leave its own arguments unchanged."""
     source = Source(data)
     words = []
     for _ in range(1 + source.below(4)):
@@ -84,7 +84,7 @@ def flags(data: bytes) -> None:
 
 
 def job(data: bytes) -> None:
-    """Settings that were sent to another process, with something wrong in them."""
+    """Read damaged settings that were sent to another process."""
     source = Source(data)
     values = json.loads(json.dumps(sent(Settings(p2o={"tau": 0.1}, seed=3, preset="p2o"))))
     wrong = source.wrong(values)
@@ -98,7 +98,7 @@ def job(data: bytes) -> None:
 
 
 def command(data: bytes) -> None:
-    """Our own commands that write nothing: an exit status and a sentence."""
+    """Run our read-only commands; each gives an exit status and a sentence."""
     source = Source(data)
     config = scratch() / "command.yaml"
     config.write_bytes(source.bytes())
@@ -123,7 +123,7 @@ def command(data: bytes) -> None:
 
 
 def versions(data: bytes) -> None:
-    """The version that another package says of itself."""
+    """Check the version that another package reports."""
     source = Source(data)
     with patch("prompt_coevo.adapters.openrlhf.versions.version", lambda _: as_text(data)):
         try:
@@ -167,7 +167,7 @@ def _value(source: Source) -> str:
 
 
 def _variable(text: str) -> str:
-    """As the operating system would hold it."""
+    """Return the text as the operating system would store it."""
     return text.replace("\0", "").encode("utf-8", "replace").decode()
 
 

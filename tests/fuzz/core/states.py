@@ -1,4 +1,4 @@
-"""States: files of any bytes, and states whose sum is right and whose content is not."""
+"""Fuzz states: files of any bytes, and states with a valid checksum and invalid content."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SETTINGS: Final[dict[str, dict[str, Any]]] = {
 
 
 def state_file(data: bytes) -> None:
-    """Any file is a state or is refused."""
+    """Load any file as a state or refuse it."""
     path = scratch() / "coevo_state.json"
     path.write_bytes(data)
     try:
@@ -59,7 +59,7 @@ def state_file(data: bytes) -> None:
 
 
 def state_tree(data: bytes) -> None:
-    """The outer form of a state, with a right sum where one can be made."""
+    """Load a state with a damaged outer form, with a valid checksum where possible."""
     source = Source(data)
     body = {name: value for name, value in _state("p2o").items() if name != "checksum"}
     tree = source.wrong(body)
@@ -80,7 +80,7 @@ def state_tree(data: bytes) -> None:
 
 
 def method_state(data: bytes) -> None:
-    """What a method remembers, wrong in one of its places: loaded, or refused in a sentence."""
+    """Load a method's state with one wrong field, or refuse it in one sentence."""
     source = Source(data)
     name = source.pick(list(SETTINGS))
     engine = _engine(name)
@@ -107,7 +107,7 @@ def _engine(name: str) -> Coevolution:
 
 @cache
 def _state(name: str) -> dict[str, Any]:
-    """Of an engine that has lived for two epochs."""
+    """Return the state of an engine after two epochs."""
     engine, policy = _engine(name), ScriptedPolicy(rule)
     with policy.open():
         engine.begin(policy)

@@ -1,4 +1,4 @@
-"""Texts from anywhere: the border, the gates, the leak guard, redaction, fences, placement."""
+"""Fuzz the text handling: border, gates, leak guard, redaction, fences, placement."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from prompt_coevo.types import Question
 
 
 def border(data: bytes) -> None:
-    """Crossing twice changes nothing, and what is let through can be written as UTF-8."""
+    """Cross twice with the same result; accepted text can be written as UTF-8."""
     crossed = cross(as_text(data))
     assert cross(crossed.text) == crossed
     if crossed.refusal is None:
@@ -34,7 +34,7 @@ def border(data: bytes) -> None:
 
 
 def checked(data: bytes) -> None:
-    """A verdict on any text, with any parents."""
+    """Judge any text, with any parents."""
     source = Source(data)
     parents = [source.text() for _ in range(source.below(3))]
     tags = [source.text(8) for _ in range(source.below(2))]
@@ -48,7 +48,7 @@ def checked(data: bytes) -> None:
 
 
 def leaks(data: bytes) -> None:
-    """A guard of any questions reads any text, and finds a question in itself."""
+    """Build a leak guard for any questions; it reads any text and finds a question in itself."""
     source = Source(data)
     question, truth, text = source.text(), source.text(16), as_text(source.rest())
     questions = [Question("a", question, truth), Question("b", text, None)]
@@ -62,7 +62,7 @@ def leaks(data: bytes) -> None:
 
 
 def redacted(data: bytes) -> None:
-    """No key is left, whatever stands around it."""
+    """Redact a key, whatever surrounds it."""
     source = Source(data)
     key, given = source.pick(_KEYS), as_text(source.bytes(12))
     text = as_text(source.rest())
@@ -75,7 +75,7 @@ def redacted(data: bytes) -> None:
 
 
 def fenced(data: bytes) -> None:
-    """No text closes the fence around it."""
+    """Fence any text; none closes the fence around it."""
     source = Source(data)
     texts = [source.text() for _ in range(3)]
     text = as_text(source.rest())
@@ -89,7 +89,7 @@ def fenced(data: bytes) -> None:
 
 
 def layouts(data: bytes) -> None:
-    """A layout is refused or can be filled, and what is filled in is not looked at again."""
+    """Refuse a layout or fill it; inserted text is not interpreted again."""
     source = Source(data)
     template, question = source.text(), source.text()
     layout = as_text(source.rest())
@@ -103,7 +103,7 @@ def layouts(data: bytes) -> None:
 
 
 def placed(data: bytes) -> None:
-    """Any chat that is a chat: the texts are in it, and the input is as it was."""
+    """Place texts in any valid chat, without changing the input."""
     source = Source(data)
     prompt: Any = [
         {"role": source.pick(_ROLES), "content": _content(source)} for _ in range(source.below(4))

@@ -1,4 +1,4 @@
-"""A search agent's texts: turns, observations, whole completions, answers and labels."""
+"""Fuzz a search agent's texts: turns, observations, whole completions, answers and labels."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _RESERVED: Final = ("<|im_end|>", "</s>", "[INST]")
 
 
 def episode(data: bytes) -> None:
-    """Turns of any text: the model's own text is all that counts, and it ends."""
+    """Play an episode with arbitrary turns; only the model's own text counts, and it ends."""
     source = Source(data)
     played = SearchEpisode(source.below(4), reserved=_RESERVED)
     whole, turns = "", []
@@ -46,7 +46,7 @@ def episode(data: bytes) -> None:
 
 
 def completions(data: bytes) -> None:
-    """A whole completion, decoded by somebody else."""
+    """Read a whole completion that other code decoded."""
     text = as_text(data)
     spans = own_spans(text)
     assert all(span in text for span in spans)
@@ -57,7 +57,7 @@ def completions(data: bytes) -> None:
 
 
 def labels(data: bytes) -> None:
-    """The gold answers of a row, as they come out of a dataset's column."""
+    """Read a row's gold answers in the forms of a dataset column."""
     source = Source(data)
     label: Any = as_text(source.rest()) if source.flag() else source.value()
     if isinstance(label, (str, list)):
@@ -70,7 +70,7 @@ def labels(data: bytes) -> None:
 
 
 def tokens(data: bytes) -> None:
-    """A rollout in tokens never gets longer than it may, and its masks fit."""
+    """Build a rollout in tokens; it stays within its limit, and its masks match."""
     source = Source(data)
     settings = SearchAgentSettings(
         url="http://a", turn_tokens=1 + source.below(60), observation_tokens=1 + source.below(60)
@@ -86,7 +86,7 @@ def tokens(data: bytes) -> None:
 
 
 def agent_settings(data: bytes) -> None:
-    """A job's block for the search agent."""
+    """Read a job's settings for the search agent."""
     source = Source(data)
     whole = {"url": ["http://a"], "k": 3, "metric": "em", "retriever_options": {}, "max_turns": 2}
     values = source.wrong(whole)

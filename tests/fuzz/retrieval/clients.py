@@ -1,4 +1,4 @@
-"""The retrieval client: what any server may answer, and addresses of any form."""
+"""Fuzz the retrieval client with any server answer and any form of address."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from prompt_coevo.retrieval.wire import (
 
 
 def reply(data: bytes) -> None:
-    """Hits as a retriever may give them, or no answer."""
+    """Read hits from a retriever, or no answer."""
     source = Source(data)
     count, k = source.below(3), 1 + source.below(3)
     _read_reply(source.rest(), count, k)
 
 
 def reply_tree(data: bytes) -> None:
-    """A reply that is JSON, wrong in one of its places."""
+    """Read a JSON reply with one wrong field."""
     source = Source(data)
     whole = {
         "result": [
@@ -45,7 +45,7 @@ def reply_tree(data: bytes) -> None:
 
 
 def health(data: bytes) -> None:
-    """What a server says of its index can be said again."""
+    """Read a server's description of its index; it survives a round trip."""
     try:
         info = read_health(data)
     except RetrieverUnavailable:
@@ -54,22 +54,22 @@ def health(data: bytes) -> None:
 
 
 def health_tree(data: bytes) -> None:
-    """The same, wrong in one of its places."""
+    """Read the same description with one wrong field."""
     health(as_json(Source(data).wrong(json.loads(_HEALTH))))
 
 
 def error(data: bytes) -> None:
-    """A sentence of limited length."""
+    """Return an error sentence of limited length."""
     assert len(read_error(data)) <= 300
 
 
 def error_tree(data: bytes) -> None:
-    """The same, of an object."""
+    """Return the same for an error object."""
     error(as_json(Source(data).wrong({"error": "it broke", "detail": [{"msg": "x"}]})))
 
 
 def address(data: bytes) -> None:
-    """An address of a server, from a user."""
+    """Read a server address from a user."""
     source = Source(data)
     token = source.pick((None, "0123456789abcdef"))
     text = as_text(source.rest())
@@ -81,7 +81,7 @@ def address(data: bytes) -> None:
 
 
 def query(data: bytes) -> None:
-    """Any query is sent as it is, or refused."""
+    """Send any query unchanged, or refuse it."""
     source = Source(data)
     queries = [source.text(), as_text(source.rest())]
     try:
@@ -92,7 +92,7 @@ def query(data: bytes) -> None:
 
 
 def retry(data: bytes) -> None:
-    """A header that says when to ask again."""
+    """Read a header that says when to retry."""
     assert 0 <= _retry_after({"retry-after": data.decode("latin-1")}) < float("inf")
 
 

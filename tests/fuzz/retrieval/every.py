@@ -1,4 +1,4 @@
-"""What is fuzzed of retrieval, by name. Needs the extra `retrieval`."""
+"""List retrieval's fuzz targets by name. Needs the extra `retrieval`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Corpora and indexes on the disk: files of any bytes, and manifests made by hand."""
+"""Fuzz corpora and indexes on disk: files of any bytes, and forged manifests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PASSAGES: Final = b"".join(
 
 
 def corpus(data: bytes) -> None:
-    """Refused with the number of a line, or every passage can be read."""
+    """Refuse a corpus with a line number, or read every passage."""
     path, offsets = scratch() / "corpus.jsonl", scratch() / "offsets.npy"
     path.write_bytes(data)
     try:
@@ -38,7 +38,7 @@ def corpus(data: bytes) -> None:
 
 
 def offsets(data: bytes) -> None:
-    """The file that says where each line begins."""
+    """Read the file of line offsets."""
     path, made = scratch() / "whole.jsonl", scratch() / "broken.npy"
     path.write_bytes(_PASSAGES)
     made.write_bytes(data)
@@ -50,13 +50,13 @@ def offsets(data: bytes) -> None:
 
 
 def manifest_bytes(data: bytes) -> None:
-    """A manifest of any bytes."""
+    """Read a manifest of any bytes."""
     (_broken() / manifest.NAME).write_bytes(data)
     _use(_broken())
 
 
 def manifest_tree(data: bytes) -> None:
-    """A manifest that is JSON, wrong in one of its places."""
+    """Read a JSON manifest with one wrong field."""
     source = Source(data)
     tree = source.wrong(json.loads((_index() / manifest.NAME).read_text()))
     (_broken() / manifest.NAME).write_bytes(as_json(tree))
@@ -64,7 +64,7 @@ def manifest_tree(data: bytes) -> None:
 
 
 def index_file(data: bytes) -> None:
-    """A file of an index that is not what was built, with a manifest that says it is."""
+    """Open an index file that was changed, with a manifest that matches it."""
     source = Source(data)
     folder = _broken()
     content = json.loads((_index() / manifest.NAME).read_text())

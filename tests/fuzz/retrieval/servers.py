@@ -1,4 +1,4 @@
-"""The retrieval server: what any client may send."""
+"""Fuzz the retrieval server with anything that a client may send."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TOKEN: Final = "0123456789abcdef"
 
 
 def request_body(data: bytes) -> None:
-    """Read, or refused by one of two errors."""
+    """Read a request body, or refuse it with one of two errors."""
     try:
         wanted = read_request(data, default_k=3, limits=_LIMITS)
     except (MalformedRequest, QueryError) as error:
@@ -44,14 +44,14 @@ def request_body(data: bytes) -> None:
 
 
 def request_tree(data: bytes) -> None:
-    """A request that is JSON, wrong in one of its places."""
+    """Read a JSON request with one wrong field."""
     source = Source(data)
     tree = source.wrong({"queries": ["who", "what"], "topk": 3, "return_scores": True})
     request_body(as_json(tree))
 
 
 def entrance(data: bytes) -> None:
-    """Any headers: let in, or turned away in a sentence."""
+    """Admit or refuse any headers, with a sentence."""
     source = Source(data)
     names = (b"host", b"origin", b"authorization", b"x")
     headers = [(source.pick(names), source.bytes()) for _ in range(source.below(5))]
@@ -66,7 +66,7 @@ def entrance(data: bytes) -> None:
 
 
 def whole_request(data: bytes) -> None:
-    """A request through the whole application: an answer, in JSON, that blames nobody else."""
+    """Send a request through the whole application; the answer is JSON and never a server fault."""
     source = Source(data)
     headers = [(b"host", b"127.0.0.1")] if source.below(8) else [(b"host", source.bytes())]
     if source.below(4) == 3:
@@ -80,7 +80,7 @@ def whole_request(data: bytes) -> None:
 
 
 def token(data: bytes) -> None:
-    """A token from a command line."""
+    """Read a token from a command line."""
     try:
         found = read_token(data.decode("utf-8", "surrogateescape"))
     except CoevoError as error:
@@ -102,7 +102,7 @@ class _Echo:
         return IndexInfo("echo", 1, "f")
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: there is nothing to close."""
 
 
 async def _asked(

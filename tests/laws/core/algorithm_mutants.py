@@ -1,4 +1,4 @@
-"""Faults of algorithms, each planted into a copy of `small_method.Small`."""
+"""Plant faults of algorithms, each into a copy of `small_method.Small`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults of language models, each planted into a copy of `Small`."""
+"""Plant faults of language models, each into a copy of `Small`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ plant = planter(MUTANTS)
 
 
 class Small:
-    """A language model that obeys the laws, in front of a function."""
+    """A language model that obeys the laws, backed by a function."""
 
     def __init__(self, answer: Callable[[str], str]) -> None:
         self.answer = answer

@@ -1,4 +1,4 @@
-"""A fault with the place where it is planted."""
+"""Define a fault and the place where it is planted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Mutant:
-    """`planted` is a copy of the reference with the fault, `law` the name of a law that it must break."""
+    """A copy of the reference with a fault (`planted`), and the `law` that it must break."""
 
     name: str
     fault: str
@@ -18,7 +18,7 @@ class Mutant:
 
 
 def planter(mutants: list[Mutant]) -> Callable[..., Callable[[Any], Any]]:
-    """A decorator that lists what it stands on: `@plant("name", "what is wrong")`."""
+    """Return a decorator that lists what it decorates: `@plant("name", "what is wrong")`."""
 
     def plant(name: str, fault: str, law: str) -> Callable[[Any], Any]:
         def listed(planted: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Faults of proposers, each planted into a copy of the built-in `reflection`."""
+"""Plant faults of proposers, each into a copy of the built-in `reflection`."""
 
 from __future__ import annotations
 

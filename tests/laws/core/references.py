@@ -1,4 +1,4 @@
-"""The laws as they are put to a small reference, or to a mutant of it."""
+"""Apply the laws to a small reference implementation, or to a mutant of it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def numbered(texts: Sequence[str]) -> str:
 
 @contextmanager
 def laws_for(kind: str, planted: Any) -> Iterator[type[Any]]:
-    """The class of laws for this kind, put to what was planted."""
+    """Return the class of laws for this kind, applied to `planted`."""
     if kind == "algorithm":
         with _offered("methods", small_method.method(planted)):
             yield _Algorithm

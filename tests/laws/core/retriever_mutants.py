@@ -1,4 +1,4 @@
-"""Faults of retrievers, each planted into a copy of `small_retriever.Small`."""
+"""Plant faults of retrievers, each into a copy of `small_retriever.Small`."""
 
 from __future__ import annotations
 

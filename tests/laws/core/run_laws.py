@@ -1,4 +1,4 @@
-"""Putting a law to something without pytest's help, to see whether it is broken."""
+"""Run a law without pytest, to see whether it is broken."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from _pytest.outcomes import Skipped
 
 
 def laws_of(laws: type[Any]) -> list[str]:
-    """The names of its laws, without the prefix that pytest wants."""
+    """Return the names of its laws, without pytest's prefix."""
     return [name.removeprefix("test_") for name in dir(laws) if name.startswith("test_")]
 
 
 def broken(laws: type[Any], law: str) -> str | None:
-    """What the law says if it is broken."""
+    """Return the law's message if it is broken."""
     try:
         getattr(laws(), f"test_{law}")()
     except Skipped:

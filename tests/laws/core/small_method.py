@@ -1,4 +1,4 @@
-"""A small algorithm that obeys the laws: two instructions, the better one has a child after every epoch."""
+"""A small algorithm that obeys the laws: of two instructions, the better gets a child each epoch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ POOL = 3
 
 
 class Small:
-    """`scores` holds sum and count of the rewards by instruction, `tried` the groups of every epoch."""
+    """Keep sum and count of the rewards by instruction in `scores`, and each epoch's groups in `tried`."""
 
     def __init__(self, context: Any) -> None:
         self.context = context
@@ -180,5 +180,5 @@ class Small:
 
 
 def method(plugin: type[Small]) -> Method:
-    """The registration of it, or of a mutant."""
+    """Register it, or a mutant of it."""
     return Method("small", plugin=plugin, provides=frozenset({"instruction"}))

@@ -13,7 +13,7 @@ from prompt_coevo.retrieval.retriever import Hit, IndexInfo, check_search
 
 @dataclass
 class Backend:
-    """What may be down."""
+    """A backend that may be down."""
 
     passages: Sequence[tuple[str, str]]
     up: bool = True

@@ -1,4 +1,4 @@
-"""The kit for adapters itself, where there is no torch and no host."""
+"""Check the adapter kit itself, without torch or a trainer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OF_RANKS = {"ranks have one engine and one plan", "ranks stay in step where a re
 
 
 class Silent:
-    """A host that does nothing at all."""
+    """A trainer that does nothing at all."""
 
     material = Material(ROWS, texts=("one", "two", "three"), long_text="four five six")
     lacks: dict[Any, str] = {"ranks": "it runs in one process"}  # noqa: RUF012 (never written to)

@@ -1,4 +1,4 @@
-"""The built-in algorithms keep the laws."""
+"""Check that the built-in algorithms keep the laws."""
 
 from __future__ import annotations
 

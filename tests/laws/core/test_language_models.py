@@ -1,4 +1,4 @@
-"""The models that need no torch keep the laws; litellm in front of a local server."""
+"""Check that the models that need no torch keep the laws; litellm uses a local server."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TestFunctionModelAtOnce(LanguageModelLaws):
 
 
 class TestPaidReplies(LanguageModelLaws):
-    """The wrapper that every model of a run is in."""
+    """Check the wrapper around every model of a run."""
 
     @contextmanager
     def model(self, answer: Answer) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""The laws let the references pass, and catch every fault that is known."""
+"""Check that the laws pass the references and catch every known fault."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The built-in proposers keep the laws."""
+"""Check that the built-in proposers keep the laws."""
 
 from __future__ import annotations
 

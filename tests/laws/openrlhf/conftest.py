@@ -1,4 +1,4 @@
-"""Each run of these laws is one of OpenRLHF, in processes of its own."""
+"""Run each of these laws' jobs in OpenRLHF, in separate processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OpenRLHF's adapter keeps the laws of an adapter."""
+"""Check that OpenRLHF's adapter keeps the laws of an adapter."""
 
 from __future__ import annotations
 

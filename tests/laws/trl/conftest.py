@@ -1,4 +1,4 @@
-"""Torch on one thread."""
+"""Run torch on one thread."""
 
 from __future__ import annotations
 

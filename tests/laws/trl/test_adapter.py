@@ -1,4 +1,4 @@
-"""The adapter of the tutorial keeps all laws, and the laws fail where they could prove nothing."""
+"""Check that the tutorial's adapter keeps all laws, and that laws fail where they cannot prove anything."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_run_that_could_not_break_a_law_breaks_it(
 
 
 class OnTwoRanks(OwnAdapterUnderTest):
-    """Says that it ran in two processes, which the trainer cannot."""
+    """Claim to have run in two processes, which the trainer cannot."""
 
     lacks: dict[Any, str] = {}  # noqa: RUF012 (never written to)
     engines, weights = 1, ("a", "a")

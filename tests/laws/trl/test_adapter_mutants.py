@@ -1,4 +1,4 @@
-"""An adapter with a fault breaks the law that `docs/testing.md` names beside the fault."""
+"""Check that a faulty adapter breaks the law that `docs/testing.md` names for the fault."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The example adapter with P2O. What an adapter must do is in `test_adapter.py`."""
+"""Check the example adapter with P2O. `test_adapter.py` has what every adapter must do."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ P2O = {
 
 
 def know_all(prompt: str) -> str:
-    """A scripted reflection: it knows what every word means."""
+    """Act as a scripted reflection model that knows what every word means."""
     clauses = [f"{word} means {skill} ." for word, skill in WORLD.meaning.items() if word in prompt]
     return f"<template>{' '.join(clauses)}</template>"
 
@@ -55,7 +55,7 @@ def test_p2o_searches_between_the_epochs_and_its_templates_help(tmp_path: Path) 
 
 
 def test_the_trainer_alone_punished_from_a_reward_that_differs() -> None:
-    """Else the laws would be about a loop that does not train."""
+    """Otherwise the laws would be about a loop that does not train."""
     model, tokenizer, dataset, _, config = arguments(learning_rate=2e-3)
     trainer = OwnTrainer(
         model, tokenizer, dataset, lambda question, text: float(text.split().count("5")), config

@@ -1,4 +1,4 @@
-"""The adapter for TRL keeps the laws, in the trainers as they are."""
+"""Check that the adapter for TRL keeps the laws, in the unmodified trainers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The laws here start VeRL."""
+"""Start VeRL for the laws here."""
 
 from __future__ import annotations
 

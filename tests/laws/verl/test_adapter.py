@@ -1,4 +1,4 @@
-"""VeRL's adapter keeps the laws of an adapter, in the unmodified main_ppo."""
+"""Check that VeRL's adapter keeps the laws of an adapter, in the unmodified main_ppo."""
 
 from __future__ import annotations
 

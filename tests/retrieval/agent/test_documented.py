@@ -1,4 +1,4 @@
-"""The settings of the search agent are documented as they are."""
+"""Check that the documentation of the search agent's settings matches the code."""
 
 from __future__ import annotations
 

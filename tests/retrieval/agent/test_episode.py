@@ -1,4 +1,4 @@
-"""The episode's protocol: what a turn asks for, what it is shown, and when it is over."""
+"""Check the episode's protocol: what a turn asks for, what it is shown, and when the episode ends."""
 
 from __future__ import annotations
 

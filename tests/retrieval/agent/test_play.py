@@ -1,4 +1,4 @@
-"""An episode that is driven by itself."""
+"""Check an episode that drives itself."""
 
 from __future__ import annotations
 

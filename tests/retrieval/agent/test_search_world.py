@@ -1,4 +1,4 @@
-"""The small world for search agents, and the policy that learns to search in it."""
+"""Check the small world for search agents, and the policy that learns to search in it."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_right_query_finds_the_passage_and_a_lazy_one_does_not() -> None:
 
 
 def written(seed: int, habits: Habits) -> tuple[str, list[str], list[str]]:
-    """The right answer, the policy's own parts and the observations."""
+    """Return the right answer, the policy's own parts and the observations."""
     rng = np.random.default_rng(seed)
     asked = question(rng)
     parts = ExampleWriter(asked, habits, rng).write()

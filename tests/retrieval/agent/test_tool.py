@@ -1,4 +1,4 @@
-"""Search as a tool: whatever happens to the retriever, a rollout gets a result."""
+"""Check search as a tool: a rollout gets a result, whatever happens to the retriever."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MODES: list[OnOutage] = ["wait", "observe", "raise"]
 
 
 class Flaky(EchoRetriever):
-    """Out for the first searches."""
+    """Fail the first searches."""
 
     def __init__(self, outages: int, error: Exception | None = None) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Flaky(EchoRetriever):
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The pauses that the tool would make; none is made."""
+    """Record the tool's pauses without waiting."""
     made: list[float] = []
     clock = itertools.count()
 
@@ -55,7 +55,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def both(tool: SearchTool, query: str) -> Any:
-    """The result by either way, which must be the same."""
+    """Return the result of both the sync and the async search, which must be equal."""
     (result,) = tool.search([query])
     assert asyncio.run(tool.asearch(query)) == result
     return result
@@ -166,7 +166,7 @@ def test_a_broken_retriever_costs_only_its_own_query(
 def test_a_search_that_fails_on_a_server_is_not_waited_for(
     pauses: list[float], asynchronous: bool
 ) -> None:
-    """Else one query that breaks the index would hold a step for ten minutes."""
+    """Otherwise one query that breaks the index would block a step for ten minutes."""
 
     class Breaks(RemoteRetriever):
         asked = 0

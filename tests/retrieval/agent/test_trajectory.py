@@ -1,4 +1,4 @@
-"""The tokens of an episode: nothing lost, nothing cut, nothing of the observations trained on."""
+"""Check the tokens of an episode: none lost, none cut, no observation trained on."""
 
 from __future__ import annotations
 

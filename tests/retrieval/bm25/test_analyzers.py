@@ -1,4 +1,4 @@
-"""The words of texts, of every built-in analyzer."""
+"""Check the words of texts with every built-in analyzer."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_no_word_is_empty_and_forms_of_a_text_are_one(text: str) -> None:
 @settings(max_examples=200, deadline=None)
 @given(TEXTS, TEXTS)
 def test_what_stands_before_changes_no_word(before: str, text: str) -> None:
-    """So what was kept is what would be found again."""
+    """So words kept from an earlier text are the words found again."""
     words = unicode().words
     assert words(f"{before} {text}") == words(before) + words(text)
 
@@ -168,7 +168,7 @@ def test_what_stands_before_changes_no_word(before: str, text: str) -> None:
     ["ก" + "ั" * 5000 + "🏻", "한" + "\u3099" * 5000 + "🏻", "🇩" * 20_000, "a'" * 9000, "京" * 9000],
 )
 def test_long_rows_of_anything_take_no_time(text: str, name: str) -> None:
-    """Each took seconds, or for ever, with a rule that tries where its parts may end."""
+    """A rule that backtracks over possible ends took seconds for each, or never ended."""
     started = time.process_time()
     WORDS[name](text)
     assert time.process_time() - started < 20

@@ -55,7 +55,7 @@ def index_of(folder: Path, texts: Sequence[str]) -> Bm25Index:
 
 
 def plain_bm25(texts: Sequence[str], query: str) -> dict[int, float]:
-    """The formula, one passage after the other."""
+    """Compute the formula directly, one passage after the other."""
     split = [Counter(words(text)) for text in texts]
     average = sum(bag.total() for bag in split) / len(split)
     scores = dict.fromkeys(range(len(texts)), 0.0)
@@ -92,7 +92,7 @@ def test_scores_are_those_of_the_formula(
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], Bm25Index]:
-    """Large enough that words which cannot change the best are looked up, not added."""
+    """Build an index so large that words that cannot change the best rows are looked up, not added."""
     texts = [passage["contents"] for passage in passages(3000)]
     return texts, index_of(tmp_path_factory.mktemp("world"), texts)
 
@@ -102,7 +102,7 @@ def files_of(index: Bm25Index) -> dict[str, Any]:
 
 
 def added_up(files: dict[str, Any], query: str, k: int) -> list[tuple[int, float]]:
-    """All postings of the query's words, the rarest word first, in float32; then all rows sorted."""
+    """Add all postings of the query's words in float32, the rarest word first; then sort all rows."""
     counts = Counter(words(query))
     places = np.searchsorted(files["terms"], hashes(counts)).tolist()
     frequencies = [*files["frequencies"].tolist(), 0]
@@ -185,7 +185,7 @@ def test_words_are_found_whatever_is_remembered_of_others(
 
 
 def test_of_frequent_words_only_rows_that_matter_are_looked_at(tmp_path: Path) -> None:
-    """What stands in rows that cannot be among the best is not read: so long queries are cheap."""
+    """Rows that cannot be among the best are not read, so long queries are cheap."""
     count, rare = 20_000, range(0, 20_000, 1000)
     texts = [f"war king song{' river' if row in rare else ''}" for row in range(count)]
     asked, index = ["river war king song"], index_of(tmp_path, texts)
@@ -235,7 +235,7 @@ def test_without_numba_it_is_said_what_to_install(
 
 @pytest.mark.long
 def test_scoring_works_where_nothing_can_be_kept(tmp_path: Path) -> None:
-    """Compiled code is kept beside the package, in the user's cache, or nowhere."""
+    """Compiled code is cached beside the package, in the user's cache, or nowhere."""
     search = (
         "from prompt_coevo.retrieval.bm25.analyzers import Simple; import sys;"
         "from pathlib import Path; from prompt_coevo.retrieval.bm25.index import Bm25Index;"
@@ -250,7 +250,7 @@ def test_scoring_works_where_nothing_can_be_kept(tmp_path: Path) -> None:
 
 
 def test_compiled_code_is_kept_for_these_sources_alone(tmp_path: Path) -> None:
-    """Numba itself sees changes of the one file that holds what it keeps."""
+    """Numba itself notices changes only in the file with the cached functions."""
     sources = [tmp_path / "kernels.py", tmp_path / "heap.py"]
     for source, own in zip(sources, (kernels.__file__, heap.__file__), strict=True):
         source.write_bytes(Path(own).read_bytes())

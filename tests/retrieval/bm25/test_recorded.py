@@ -1,4 +1,4 @@
-"""The analyzer of an index: chosen when it is built, in its manifest, and the same for every query."""
+"""Check an index's analyzer: chosen at build time, recorded in the manifest, the same for all queries."""
 
 from __future__ import annotations
 

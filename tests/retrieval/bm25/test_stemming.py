@@ -1,4 +1,4 @@
-"""The stems of words, against Porter's published ones and the examples of his paper."""
+"""Check the stems of words against Porter's published ones and his paper's examples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client: what it joins, what it asks twice, and what it tells when there is no answer."""
+"""Check the client: which queries it joins, which it retries, and its errors when there is no answer."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_passing_failures_are_asked_again(status: int) -> None:
 
 
 def test_retry_after_is_honoured() -> None:
-    """One that asks for more time than there is left is not asked again."""
+    """A request to wait longer than the time left is not retried."""
 
     def busy(path: str, body: dict[str, Any] | None) -> Reply:
         return Reply(b'{"error": "too much waits"}', 503, {"retry-after": "3600"})
@@ -259,7 +259,7 @@ def test_a_refusal_reaches_only_the_query_that_it_is_about() -> None:
 
 
 def test_a_server_that_refuses_the_whole_request_is_asked_for_its_parts() -> None:
-    """As ours was, and others are."""
+    """Our server did so once, and others still do."""
 
     def script(path: str, body: dict[str, Any] | None) -> Reply:
         assert body is not None

@@ -1,4 +1,4 @@
-"""Several servers: they search the same index, or are refused."""
+"""Check several servers: they search the same index, or are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One thread, so that the last bits of sums do not depend on the machine."""
+"""Use one thread, so that the last bits of sums do not depend on the machine."""
 
 from __future__ import annotations
 

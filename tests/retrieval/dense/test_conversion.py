@@ -1,4 +1,4 @@
-"""An index that is there already, made into another type without embedding anything."""
+"""Check that a ready index converts to another type without embedding anything."""
 
 from __future__ import annotations
 
@@ -266,7 +266,7 @@ def test_lists_with_ids_of_their_own_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["Flat", "SQ8"])
 def test_a_disk_that_is_full_is_an_error_of_the_disk(tmp_path: Path, kind: str) -> None:
-    """A limit on the size of files, which the process gets for itself, fails as a full disk does."""
+    """The process limits its own file size, which fails like a full disk."""
     source = ready(tmp_path / "flat.index", made_vectors())
     code = (
         "import resource, sys; from pathlib import Path; "
@@ -285,7 +285,7 @@ def test_a_disk_that_is_full_is_an_error_of_the_disk(tmp_path: Path, kind: str) 
 
 
 def test_an_exact_index_takes_its_room_as_it_is_written(tmp_path: Path, small_blocks: None) -> None:
-    """A mapped file would promise it, and end the process where a full disk cannot keep that."""
+    """A mapped file would reserve the space, and kill the process where a full disk cannot provide it."""
     source, sizes = ready(tmp_path / "hnsw.index", made_vectors(), "HNSW8,Flat"), []
 
     def look(done: int, total: int) -> None:

@@ -80,7 +80,7 @@ def opened(world: Any, folder: Path, **asked: Any) -> DenseIndex:
 
 
 def found(index: DenseIndex, count: int = 60) -> float:
-    """How often the right passage is among the first three."""
+    """Return how often the right passage is among the first three."""
     asked = queries(count, COUNT)
     rankings = index.search_rows([query for query, _ in asked], 3)
     right = [str(row) for _, row in asked]
@@ -95,7 +95,7 @@ def all_vectors(world: Any) -> Any:
 
 
 def inner_products(queries: Any, vectors: Any) -> Any:
-    """[queries, vectors], each pair by itself: no kernel of any CPU makes a difference."""
+    """Compute [queries, vectors] pair by pair, so that no CPU's kernels make a difference."""
     return np.array(
         [[math.fsum(query * vector) for vector in vectors] for query in queries.astype(np.float64)]
     ).astype(np.float32)
@@ -132,7 +132,7 @@ def test_more_passages_than_there_are_cannot_be_found(
 
 
 def test_what_faiss_does_not_find_is_no_hit(world: Any) -> None:
-    """A search of few lists may come back with fewer than k, filled up with -1."""
+    """A search of few lists may return fewer than k rows, padded with -1."""
 
     class Scarce:
         count, dimension = COUNT, 256
@@ -161,7 +161,7 @@ def test_a_vector_that_there_is_not_is_one_sentence(world: Any) -> None:
 
 
 def write_equal(path: Path, world: Any, counts: dict[int, int]) -> Corpus:
-    """Each of these passages so many times, one after another."""
+    """Write each of these passages this many times, one after another."""
     rows = [row for row, count in counts.items() for _ in range(count)]
     with path.open("w", encoding="utf-8") as file:
         for number, row in enumerate(rows):
@@ -172,7 +172,7 @@ def write_equal(path: Path, world: Any, counts: dict[int, int]) -> Corpus:
 
 @pytest.mark.parametrize("kind", ["Flat", "SQfp16", "IVF,SQ8"])
 def test_of_equal_passages_the_first_comes_first(world: Any, tmp_path: Path, kind: str) -> None:
-    """The better ones come last: they push equal ones out of a search that does not look at rows."""
+    """The better passages come last and push equal ones out of a search that ignores rows."""
     corpus = write_equal(tmp_path / "corpus.jsonl", world, {0: 37, 1: 2})
     details = build_dense(corpus, tmp_path / "index", encoder=world.encoder, index=kind)
     index = DenseIndex.open(tmp_path / "index", corpus, details, range(39))
@@ -422,7 +422,7 @@ def test_a_truncated_index_is_refused(world: Any, tmp_path: Path, kind: str) -> 
 def write_ready(
     path: Path, vectors: Any, kind: str = "Flat", metric: str = "INNER_PRODUCT"
 ) -> Path:
-    """As Search-R1's index builder does it: `faiss.write_index` of an index by its name."""
+    """Write an index as Search-R1's builder does: `faiss.write_index` of an index by its name."""
     faiss = load_faiss()
     index = faiss.index_factory(vectors.shape[1], kind, getattr(faiss, f"METRIC_{metric}"))
     index.train(vectors)

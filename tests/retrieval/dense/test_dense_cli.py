@@ -1,4 +1,4 @@
-"""`prompt-coevo retrieval build --kind dense` as users call it."""
+"""Check `prompt-coevo retrieval build --kind dense` as users call it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Embedding on several devices: here two workers on the CPU, which is the same code."""
+"""Check embedding on several devices, here two workers on the CPU, which run the same code."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
 
 
 def watched(made: list[Any], meet: threading.Barrier | None = None) -> list[list[int]]:
-    """How many texts each encoder is given; at first each waits until all are at work."""
+    """Record how many texts each encoder gets; with `meet`, each first waits until all are at work."""
     given: list[list[int]] = [[] for _ in made]
     for number, one in enumerate(made):
 

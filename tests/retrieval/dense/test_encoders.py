@@ -32,7 +32,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def by_hand(checkpoint: Path, texts: list[str], pooling: str) -> Any:
-    """One text at a time in float32, as the model cards show it."""
+    """Encode one text at a time in float32, as the model cards show."""
     import torch
     from transformers import AutoModel, AutoTokenizer
 
@@ -87,7 +87,7 @@ def test_the_same_texts_give_the_same_bytes(checkpoint: Path) -> None:
 
 
 def test_equal_texts_have_equal_vectors_wherever_they_stand(checkpoint: Path) -> None:
-    """Kernels round by where a text stands in its batch, each CPU's in its own way; this model always."""
+    """Kernels round by a text's position in its batch, differently per CPU; this model does so always."""
     import torch
     from transformers import AutoModel, AutoTokenizer
 

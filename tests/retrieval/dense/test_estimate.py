@@ -1,4 +1,4 @@
-"""What is said of a build before it begins, next to what it then takes."""
+"""Compare the estimate before a build with what the build then takes."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_memory_is_what_was_said(
     large: Path, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """200 000 vectors of 410 MB: enough to see what grows with them."""
+    """Uses 200 000 vectors of 410 MB, enough to see what grows with them."""
     monkeypatch.setattr(estimate, "dimension_of", lambda name: 512)
     said = estimate.foresee("e5", kind, large, [200_000])
     assert said is not None
@@ -112,7 +112,7 @@ def test_wiki_18(
     disk: float,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The numbers of docs/retrieval.md, without the offsets of the passages. One file is never cut."""
+    """Checks the numbers of docs/retrieval.md, without the passages' offsets. One file is never split."""
     said = told_of_wiki(monkeypatch, index, shards)
     told = list(said.parts.values())[-1], said.memory, said.disk
     assert [round(one / 1e9, 1) for one in told] == [size, memory, disk]

@@ -1,4 +1,4 @@
-"""Vectors on GPUs: what is asked of faiss, by stand-ins that search on the CPU."""
+"""Check vectors on GPUs: the calls to faiss, with stand-ins that search on the CPU."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COUNT, DIMENSION = 300, 64
 
 
 class GpuIndexFlatIP:
-    """As faiss' own: vectors and queries are rounded to half precision, and k has a limit."""
+    """Act as faiss' own: vectors and queries are rounded to half precision, and k has a limit."""
 
     def __init__(self, dimension: int, device: int) -> None:
         self.index = load_faiss().IndexFlatIP(dimension)
@@ -43,7 +43,7 @@ class GpuIndexFlatIP:
 
 
 class StandInGpus:
-    """The names of faiss for GPUs, on the CPU: shows what is asked of it, not that a GPU does it."""
+    """Provide faiss' GPU names on the CPU; shows which calls are made, not that a GPU executes them."""
 
     def __init__(self) -> None:
         faiss = load_faiss()

@@ -1,4 +1,4 @@
-"""How well a graph is made and searched: a larger one needs more candidates."""
+"""Check how well a graph is built and searched: a larger one needs more candidates."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ ROUNDING = 2.0**-24
 
 
 class Rounding:
-    """A search that is wrong by all that rounding allows, to the harm of the first rows.
+    """Search with the largest error that rounding allows, at the expense of the first rows.
 
     Only the rows of `findable` are found, and of equal scores the last row comes first.
     """
@@ -49,7 +49,7 @@ class Rounding:
 
 
 def sixteenths(seed: int, *shape: int) -> Any:
-    """Their inner products are exact in float32, in whatever order they are added."""
+    """Draw vectors whose inner products are exact in float32, in any order of addition."""
     return (np.random.default_rng(seed).integers(-16, 17, shape) / 16).astype(np.float32)
 
 
@@ -115,7 +115,7 @@ def made(kind: str, vectors: Any, folder: Path) -> Any:
 def test_equal_vectors_come_in_their_order_with_this_machine_s_kernels(
     tmp_path: Path, kind: str, dimension: int
 ) -> None:
-    """Some pass by themselves, but no CPU passes all: better vectors that come later push out any."""
+    """A single kernel may pass by chance, but no CPU passes all: later better vectors push out any."""
     for count, threads in itertools.product((20, 37, 301), (1, 2)):
         load_faiss().omp_set_num_threads(threads)
         vectors = np.repeat(unit(0, 1, dimension), count, axis=0)

@@ -97,7 +97,7 @@ def test_an_index_is_replaced_only_if_that_is_asked_for(corpus: Path, tmp_path: 
 def test_two_builds_in_one_folder_do_not_mix(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each would write into the other's files, and the last one would hash what came of it."""
+    """Each would write into the other's files, and the last one would hash the mixture."""
     monkeypatch.setattr(lock, "_PATIENCE_S", 0.0)
     folder = tmp_path / "index"
     other = write_corpus(tmp_path / "other.jsonl", 20, seed=1)
@@ -136,7 +136,7 @@ def test_who_waited_for_another_build_finds_its_index(
 
 
 def test_a_full_disk_is_one_sentence(corpus: Path, tmp_path: Path) -> None:
-    """A limit on the size of files, which this process gets for itself, fails as a full disk does."""
+    """The process limits its own file size, which fails like a full disk."""
     code = (
         "import resource, sys; from pathlib import Path; "
         "from prompt_coevo.retrieval.index.build import build; "

@@ -19,7 +19,7 @@ ROWS = "shard-000/bm25/rows.npy"
 
 @pytest.fixture
 def index(tmp_path: Path) -> Path:
-    """An index whose largest file is longer than the blocks of a sample together."""
+    """Build an index whose largest file is longer than the sampled blocks together."""
     corpus = write_corpus(tmp_path / "home" / "corpus.jsonl", 1000)
     build(corpus, tmp_path / "home" / "index", Request())
     return tmp_path / "home" / "index"

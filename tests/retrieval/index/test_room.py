@@ -1,4 +1,4 @@
-"""What is said before a build begins, and refused."""
+"""Check the estimate and the refusals before a build begins."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KIND = Request(shards=2)
 
 @pytest.fixture(autouse=True)
 def counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An index takes a thousand bytes a passage, and says so."""
+    """Replace the estimate: an index takes a thousand bytes a passage."""
 
     def foresee(request: Request, shards: Sequence[range]) -> Foreseen:
         size = 1000 * sum(map(len, shards))

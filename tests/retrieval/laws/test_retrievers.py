@@ -1,4 +1,4 @@
-"""The built-in retrievers keep the laws: indexes of all kinds, and the client of a server."""
+"""Check that the built-in retrievers keep the laws: indexes of all kinds, and the client of a server."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 class Index(RetrieverLaws):
-    """An index is built once for the laws of a class."""
+    """Build an index once for the laws of a class."""
 
     kind: str
     index = Request.index
@@ -89,7 +89,7 @@ class TestHybrid(Index):
 
 
 class TestHybridOfRetrievers(Index):
-    """The one of the examples, over two indexes."""
+    """Check the documented hybrid retriever over two indexes."""
 
     kind = "bm25"
 
@@ -102,7 +102,7 @@ class TestHybridOfRetrievers(Index):
 
 
 class TestRemote(Index):
-    """The client, a real server, and an index behind it; in an outage the server is stopped."""
+    """Check the client with a real server and index; an outage stops the server."""
 
     kind = "bm25"
     may_be_down = True
@@ -124,7 +124,7 @@ class TestRemote(Index):
 
 
 class TestRemoteWithoutCache(TestRemote):
-    """Every query goes to the server, one in each request."""
+    """Send every query to the server, one per request."""
 
     @contextmanager
     def retriever(self, passages: Passages) -> Iterator[Any]:
@@ -162,7 +162,7 @@ class Serving:
 
 @pytest.mark.usefixtures("strangers")
 class TestTheDocumentedOne(RetrieverLaws):
-    """The `Words` of docs/retrieval.md; its passages have their rows as ids."""
+    """Check the `Words` of docs/retrieval.md; its passages have their rows as ids."""
 
     @contextmanager
     def retriever(self, passages: Passages) -> Iterator[Any]:

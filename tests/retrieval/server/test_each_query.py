@@ -1,4 +1,4 @@
-"""A request is as good as each of its queries: with Search-R1's client, a broken one ends no training."""
+"""Check that a request fails only for its bad queries: with Search-R1's client none ends training."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from prompt_coevo.retrieval.server.settings import ServerSettings
 
 
 class SearchR1Client:
-    """Its calls and how it reads replies, noted down by hand, with the standard library for `requests`."""
+    """Make the client's calls and read replies as it does, by hand, with the standard library for
+    `requests`.
+    """
 
     def __init__(self, address: str, topk: int = 3) -> None:
         self.address, self.topk = address, topk
@@ -89,7 +91,7 @@ def test_all_broken_ones_together() -> None:
 
 
 def test_a_server_before_a_server_tells_the_same() -> None:
-    """One that serves the retriever `remote`."""
+    """A server in front of a server, with the retriever `remote`, reports the same errors."""
     queries = ["a", "boom", "b", ""]
     with serving(EchoRetriever()) as behind:
         remote = RemoteRetriever(behind, total_timeout_s=3600.0)
@@ -103,7 +105,7 @@ def test_a_server_before_a_server_tells_the_same() -> None:
 
 
 def test_a_long_query_is_searched_for_by_its_beginning(caplog: pytest.LogCaptureFixture) -> None:
-    """As Search-R1's server does, whose encoder reads 256 tokens of it."""
+    """As on Search-R1's server, whose encoder reads 256 tokens of it."""
     retriever = EchoRetriever()
     with serving(retriever) as address, caplog.at_level(logging.WARNING):
         client = SearchR1Client(address)
@@ -164,7 +166,7 @@ def test_an_outage_is_not_passed_off_as_nothing_found() -> None:
 def test_a_long_request_has_time_for_each_of_its_batches(
     headers: dict[str, str], seconds: str
 ) -> None:
-    """Unless the client says how long it will wait."""
+    """Except when the client says how long it will wait."""
     retriever = EchoRetriever()
     settings = ServerSettings(max_batch=2, deadline_s=0.01, read_timeout_s=3600)
     with serving(retriever, settings) as address:

@@ -1,4 +1,4 @@
-"""Who is let in: the right host, no foreign page, the token."""
+"""Check who is admitted: the right host, no foreign page, the token."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LOCKED = replace(PATIENT, token=TOKEN)
 def ask(
     address: str, headers: dict[str, str], method: str = "POST", path: str = "/retrieve"
 ) -> tuple[int, Any, http.client.HTTPMessage]:
-    """Status, body and headers of one request by the standard library."""
+    """Send one request with the standard library; return status, body and headers."""
     connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=3600)
     try:
         connection.request(method, path, b'{"queries": ["a"]}', headers)
@@ -70,7 +70,7 @@ def warmed_up(address: str, headers: dict[str, str] | None = None) -> None:
 def test_clients_that_reset_before_they_are_accepted_are_no_tracebacks(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """They are reset while nobody accepts yet, so all of them are gone when somebody does."""
+    """They reset before the server accepts, so all are gone when it does."""
     server = RetrievalServer(EchoRetriever(), replace(PATIENT, port=0))
     parts = urlsplit(server.address)
     for _ in range(50):
@@ -150,7 +150,7 @@ def test_no_page_may_ask(host: str, origin: str) -> None:
 
 
 def test_a_page_that_is_allowed_can_ask_and_read() -> None:
-    """Its browser asks first, without the token."""
+    """Its browser sends a preflight request first, without the token."""
     page = "https://example.org"
     first = {"Origin": page, "Access-Control-Request-Method": "POST"}
     settings = replace(LOCKED, allowed_origins=(page,))

@@ -1,4 +1,4 @@
-"""Servers and clients that die, stall, lie or come in crowds."""
+"""Check servers and clients that die, stall, lie or arrive in crowds."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def connected(address: str) -> Iterator[socket.socket]:
 
 
 def everything(client: socket.socket) -> bytes:
-    """What the server says until it ends the connection."""
+    """Read the server's output until it ends the connection."""
     parts = []
     with contextlib.suppress(ConnectionError):
         while part := client.recv(65536):
@@ -87,7 +87,7 @@ def test_a_whole_step_of_concurrent_rollouts_is_answered(retriever: EchoRetrieve
 
 
 def test_a_whole_step_by_a_plain_client_is_answered(retriever: EchoRetriever) -> None:
-    """As Search-R1's trainer does it: all queries of a turn in one request, four at a time here."""
+    """As with Search-R1's trainer: all queries of a turn in one request, here four at a time."""
     parts = [[f"{part} {number}" for number in range(STEP // 4)] for part in range(4)]
     with serving(retriever) as address, ThreadPoolExecutor(4) as threads:
         assert is_well(address)
@@ -101,7 +101,7 @@ def test_a_whole_step_by_a_plain_client_is_answered(retriever: EchoRetriever) ->
 
 
 def test_a_killed_server_is_used_again_when_it_is_back() -> None:
-    """SIGKILL in the middle of a stream of searches, from threads: each gets its right answer."""
+    """SIGKILL hits it in the middle of searches from several threads; each gets its right answer."""
     with ServerProcess() as server, ThreadPoolExecutor(8) as threads:
         remote = RemoteRetriever(server.address, cache_size=0, max_batch=4)
         tool = SearchTool(remote, k=1)
@@ -239,7 +239,7 @@ def test_a_body_that_does_not_arrive_is_not_waited_for(retriever: EchoRetriever)
 
 
 def test_a_client_that_does_not_read_disturbs_nobody(retriever: EchoRetriever) -> None:
-    """Its answers fill all buffers."""
+    """Its unread answers fill all buffers."""
     with serving(retriever) as address:
         assert is_well(address)
         with connected(address) as client:
@@ -276,7 +276,7 @@ def test_our_client_waits_while_too_many_are_connected(retriever: EchoRetriever)
 
 
 def test_a_crowd_of_connections_is_served(retriever: EchoRetriever) -> None:
-    """As slime's rollouts do it: every query on a connection of its own."""
+    """As with slime's rollouts: every query on a separate connection."""
     with serving(retriever) as address, ThreadPoolExecutor(64) as threads:
         assert is_well(address)
         asked = [threads.submit(post, address, {"queries": [f"q{n}"]}) for n in range(500)]
@@ -313,7 +313,7 @@ def test_other_protocols_disturb_nobody(retriever: EchoRetriever, sent: bytes) -
 
 
 def test_a_server_that_speaks_something_else_is_an_outage() -> None:
-    """Whatever listens at the address: the rollout is told, and told what came back."""
+    """The rollout learns of the outage, and of the reply, whatever listens at the address."""
     with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as threads:
         port = listener.getsockname()[1]
 

@@ -1,4 +1,4 @@
-"""Searches that are slower than clients wait, and such that never end."""
+"""Check searches that are slower than clients wait, or never end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from prompt_coevo.retrieval.worker import Worker
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Its time is `now`, and passes only as `pass_by` says: while nothing can happen, or in a search."""
+    """An event loop whose time is `now` and advances only while nothing can happen, or in a search."""
 
     now = 0.0
 
@@ -55,7 +55,7 @@ def run(
     scenario: Callable[[RaisingBatcher], Any],
     **options: Any,
 ) -> tuple[Any, list[list[str]]]:
-    """The scenario in made-up time, all of the batcher's own but for the thread."""
+    """Run the scenario in simulated time, with the real batcher except for its thread."""
     loop = VirtualLoop()
     slow = OnTheLoop(loop, seconds)
     batcher = RaisingBatcher(lambda queries, k: [], Worker("unused"), **options)
@@ -77,9 +77,9 @@ def run(
 async def insisting(
     batcher: RaisingBatcher, query: str, patience_s: float, tries: int, another: bool = False
 ) -> int:
-    """As our client does: asks again when it gave up, or asks something else then.
+    """Search as our client does: retry after a timeout, or with another query if `another`.
 
-    Returns how often it asked, 0 for never answered.
+    Returns the number of attempts, 0 if it was never answered.
     """
     for attempt in range(1, tries + 1):
         query = f"{query}+" if another and attempt > 1 else query
@@ -102,7 +102,7 @@ def crowd(
 
 
 def test_batches_shrink_to_what_clients_wait_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """0.1 s a query, clients that wait 2 s: 64 at once never fit, and nobody would ever be answered."""
+    """At 0.1 s a query, clients that wait 2 s would never get an answer from batches of 64."""
     tries, batches = run(monkeypatch, lambda n: 0.1 * n, crowd(64, 2.0, 12, another=True))
     assert 0 not in tries
     assert len(batches[0]) == 64  # nothing was known
@@ -113,7 +113,7 @@ def test_batches_shrink_to_what_clients_wait_for(monkeypatch: pytest.MonkeyPatch
 def test_a_search_longer_than_anybody_waits_is_answered_at_the_next_try(
     monkeypatch: pytest.MonkeyPatch, known: bool
 ) -> None:
-    """3 s a search, whatever it holds, and clients that wait 2 s: six searches were for nothing."""
+    """A search takes 3 s, whatever its size, and clients wait 2 s: six searches used to be wasted."""
 
     async def scenario(batcher: RaisingBatcher) -> Any:
         if known:
@@ -130,7 +130,7 @@ def test_a_search_longer_than_anybody_waits_is_answered_at_the_next_try(
 def test_a_request_longer_than_its_client_waits_is_answered_in_several_tries(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """0.1 s a query, 64 in a request, 2 s."""
+    """0.1 s a query, 64 queries in the request, 2 s of patience."""
     queries = [f"q{number}" for number in range(64)]
 
     async def scenario(batcher: RaisingBatcher) -> int:
@@ -170,7 +170,7 @@ def test_batches_grow_again_when_the_backend_is_well(monkeypatch: pytest.MonkeyP
 def test_with_too_much_to_do_searches_do_not_become_single_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Somebody has almost no time left at any moment; a search alone costs five times as much here."""
+    """Some client is always almost out of time; a search alone costs five times as much here."""
 
     async def scenario(batcher: RaisingBatcher) -> list[int]:
         async def late(n: int) -> int:
@@ -337,7 +337,7 @@ def test_a_timeout_of_the_retrievers_own_is_its_failure() -> None:
     ids=lambda error: f"{type(error).__module__}.{type(error).__name__}",
 )
 def test_what_asyncio_does_not_pass_on_is_told_as_a_failure(error: BaseException) -> None:
-    """Else who waits for it waits for ever, or the loop ends, and the server with it."""
+    """Otherwise its caller would wait forever, or the loop and the server would end."""
 
     def search(queries: Sequence[str], k: int) -> list[list[Hit]]:
         if "bad" in queries:

@@ -1,4 +1,4 @@
-"""The commands `serve` and `bench`, with real processes and a real index."""
+"""Check the commands `serve` and `bench`, with real processes and a real index."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """The command line in this process: exit status, output, errors."""
+    """Return a function that runs the command line in this process: exit status, output, errors."""
 
     def command(*arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["prompt-coevo", "retrieval", *arguments])
@@ -57,7 +57,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.fixture
 def ticks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every look at the load's clock takes a hundredth of a second, and nothing else takes time."""
+    """Advance the load's clock by 0.01 s with each reading, and never otherwise."""
     clock = itertools.count()
     looked_at = SimpleNamespace(perf_counter=lambda: next(clock) / 100)
     monkeypatch.setattr("prompt_coevo.retrieval.client.bench.time", looked_at)

@@ -1,4 +1,4 @@
-"""The server: batching, limits, and an answer of one sentence to everything that goes wrong."""
+"""Check the server: batching, limits, and a one-sentence answer to everything that goes wrong."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def ask(
     headers: dict[str, str] | None = None,
     method: str = "POST",
 ) -> Reply:
-    """One request on a connection of its own, by the standard library."""
+    """Send one request on a separate connection, with the standard library."""
     connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=3600)
     content = json.dumps(body).encode() if isinstance(body, dict) else body
     try:

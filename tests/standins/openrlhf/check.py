@@ -22,18 +22,18 @@ _checked: list[Any] = []
 
 
 def strategy(args: Any) -> SimpleNamespace:
-    """For `get_strategy`, the first that gets the arguments; later they may still be refused."""
+    """Replace `get_strategy`, the first that gets the arguments; they may still be refused later."""
     _checked.append(args)
     return SimpleNamespace(print=lambda *_: None)
 
 
 def placement_group(*_: Any, **__: Any) -> SimpleNamespace:
-    """For the one that engines and training share."""
+    """Replace the placement group that engines and training share."""
     return SimpleNamespace(ready=lambda: None)
 
 
 def stop(*_: Any, **__: Any) -> NoReturn:
-    """For `create_vllm_engines`."""
+    """Replace `create_vllm_engines`: write the arguments and stop."""
     Path(file).write_text(json.dumps(_checked[0], default=vars))
     raise SystemExit(0)
 

@@ -1,4 +1,4 @@
-"""Replaces the accelerator: names of `torch.cuda`, DeepSpeed without extensions, and as a rule bf16.
+"""Replace the accelerator: names of `torch.cuda`, DeepSpeed without extensions, usually float32 for bf16.
 
 DeepSpeed's CPU accelerator compiles two C++ extensions at its first use, minutes on a small machine.
 Neither is needed: its setting `torch_adam` takes torch's AdamW for its fused one, and without its
@@ -20,12 +20,12 @@ import torch.distributed.device_mesh
 
 
 def keeps_type() -> bool:
-    """Whether weights have the type that OpenRLHF asks for, and not float32."""
+    """Tell whether weights keep the type that OpenRLHF asks for, instead of float32."""
     return bool(os.environ.get("COEVO_TEST_BF16"))
 
 
 class _Device(str):
-    """A device to move tensors to, that OpenRLHF also puts behind "cuda:" and then does not use."""
+    """A device to move tensors to, which OpenRLHF also formats after "cuda:" without using the result."""
 
     def __format__(self, spec: str) -> str:
         return "0"
@@ -41,14 +41,14 @@ def replace_cuda() -> None:
 
 
 def mesh_on_cpu(module: Any) -> None:
-    """Have `openrlhf.utils.deepspeed.deepspeed` ask for a mesh on the CPU."""
+    """Make `openrlhf.utils.deepspeed.deepspeed` ask for a mesh on the CPU."""
     module.init_device_mesh = lambda _, *arguments, **options: (
         torch.distributed.device_mesh.init_device_mesh("cpu", *arguments, **options)
     )
 
 
 def no_shared_memory(module: Any) -> None:
-    """Have `deepspeed.comm.torch` do without its shared-memory operator."""
+    """Make `deepspeed.comm.torch` work without its shared-memory operator."""
     module.build_shm_op = lambda: None
 
 
@@ -72,8 +72,9 @@ def config_for_cpu(module: Any) -> None:
 
 
 def eager_attention(module: Any) -> None:
-    """Have `openrlhf.models.actor` and `.model` do without the kernels of flash-attn, which OpenRLHF asks
-    for where samples are packed."""
+    """Make `openrlhf.models.actor` and `.model` work without flash-attn's kernels, which OpenRLHF requests
+    for packed samples.
+    """
 
     def eager(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
@@ -89,6 +90,6 @@ def eager_attention(module: Any) -> None:
 
 
 def float32_weights(module: Any) -> None:
-    """Have `openrlhf.utils.utils` name float32 as the type of all weights."""
+    """Make `openrlhf.utils.utils` use float32 for all weights."""
     if not keeps_type():
         module.convert_to_torch_dtype = lambda _: torch.float32

@@ -1,4 +1,4 @@
-"""`python launch.py MODULE ARGUMENTS` is `python -m MODULE ARGUMENTS` with the stand-ins.
+"""Run `python launch.py MODULE ARGUMENTS` as `python -m MODULE ARGUMENTS` with the stand-ins.
 
 OpenRLHF calls `ray.init` without most settings. Those that `COEVO_TEST_RAY` holds as JSON are added to
 its call, with the stand-ins for every worker.
@@ -20,7 +20,7 @@ from standins.ray_start import patiently
 
 
 def add_to_ray_init(settings: dict[str, Any]) -> None:
-    """Give the settings to whoever calls `ray.init`; they win, and a `runtime_env` is merged."""
+    """Add the settings to every `ray.init` call; they win, and a `runtime_env` is merged."""
     init = ray.init
     own_env = settings.pop("runtime_env", {})
 

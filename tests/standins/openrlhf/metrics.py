@@ -1,5 +1,4 @@
-"""Replaces TensorBoard: what a user's would show goes to `metrics.jsonl` in `--logger.tensorboard_dir`,
-texts to `texts.jsonl`."""
+"""Replace TensorBoard: metrics go to `metrics.jsonl` in its folder, texts to `texts.jsonl`."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from typing import Any
 
 
 class JsonLinesLogger:
-    """One line per call, `{"step": …, "data": {tag: value}}` with TensorBoard's tags."""
+    """Write one line per call, `{"step": …, "data": {tag: value}}` with TensorBoard's tags."""
 
     def __init__(self, args: Any) -> None:
         self._path = Path(args.logger.tensorboard_dir) / "metrics.jsonl"
@@ -31,7 +30,7 @@ class JsonLinesLogger:
 
 
 class TextWriter:
-    """As much of a SummaryWriter as takes texts."""
+    """The part of a SummaryWriter that takes texts."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -44,5 +43,5 @@ class TextWriter:
 
 
 def replace_tensorboard(module: Any) -> None:
-    """Take it for `TensorboardLogger` of `openrlhf.utils.logging_utils`."""
+    """Replace `TensorboardLogger` of `openrlhf.utils.logging_utils`."""
     module.TensorboardLogger = JsonLinesLogger

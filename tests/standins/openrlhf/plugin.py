@@ -1,8 +1,8 @@
-"""Lets the unmodified `python -m openrlhf.cli.train_ppo_ray` run where there is no accelerator.
+"""Run the unmodified `python -m openrlhf.cli.train_ppo_ray` where there is no accelerator.
 
-Ray runs `install` in every process, see `standins.openrlhf.launch`. What concerns a module of OpenRLHF
-waits until OpenRLHF itself imports it. The packages `vllm` and `flash_attn` next to this file have to be
-found under these names.
+Ray runs `install` in every process, see `standins.openrlhf.launch`. Changes to a module of OpenRLHF wait
+until OpenRLHF itself imports it. The packages `vllm` and `flash_attn` next to this file must be
+importable under these names.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from standins.openrlhf import cpu, metrics, recorder
 
 
 def install() -> None:
-    """Put the stand-ins in place, in this process.
+    """Install the stand-ins in this process.
 
     OpenRLHF leaves the order of the prompts to torch's random seed; `COEVO_TEST_SEED` decides it here.
     A function that `COEVO_TEST_INSTALL` names, as `module:function`, is called too.

@@ -1,7 +1,7 @@
-"""What OpenRLHF needs to run with the real vLLM on a CPU, and a record of what that does.
+"""Run OpenRLHF with the real vLLM on a CPU, and record what that does.
 
-NCCL is replaced by the group's store, as for the stand-in, and as a rule bfloat16 by float32. What the
-engine does goes to the file that `COEVO_TEST_SERVER_LOG` names, as the stand-in writes it. `install` is for
+NCCL is replaced by the group's store, as for the stand-in, and usually bfloat16 by float32. The engine's
+actions go to the file that `COEVO_TEST_SERVER_LOG` names, in the stand-in's format. `install` is for
 OpenRLHF's own processes, `in_vllm` for those that vLLM starts, which Ray's hook does not reach.
 """
 
@@ -19,13 +19,13 @@ from standins.openrlhf import cpu
 
 
 def install() -> None:
-    """For `COEVO_TEST_INSTALL`."""
+    """Install in OpenRLHF's processes; `COEVO_TEST_INSTALL` names this function."""
     when_imported("vllm.distributed.device_communicators.pynccl", _store_for_nccl)
     when_imported("openrlhf.trainer.ray.vllm_engine", _float32_and_recorded)
 
 
 def in_vllm() -> None:
-    """For `COEVO_TEST_VLLM`."""
+    """Install in vLLM's processes; `COEVO_TEST_VLLM` names this function."""
     from openrlhf.trainer.ray.vllm_worker_wrap import WorkerWrap
 
     when_imported("vllm.distributed.device_communicators.pynccl", _store_for_nccl)
@@ -41,7 +41,9 @@ def _store_for_nccl(module: Any) -> None:
 def _update_weight(
     self: Any, name: str, dtype: torch.dtype, shape: torch.Size, empty_cache: bool = False
 ) -> float | None:
-    """OpenRLHF's own names the device cuda. With the last weight it returns a checksum of all."""
+    """Load a weight without naming the device cuda, as OpenRLHF's own does. The last one returns a
+    checksum.
+    """
     assert dtype == self.model_config.dtype
     weight = torch.empty(shape, dtype=dtype)
     self._model_update_group.broadcast(weight, src=0)
@@ -53,7 +55,7 @@ def _update_weight(
 
 
 def _float32_and_recorded(module: Any) -> None:
-    """OpenRLHF asks for bfloat16, and takes over no other type than the engine's."""
+    """Use float32: OpenRLHF asks for bfloat16, and loads no other type than the engine's."""
     vllm = module.vllm
     arguments = vllm.AsyncEngineArgs
 

@@ -1,7 +1,7 @@
-"""Replaces nothing: writes down what the actor's loss gets, in the actor's own process.
+"""Record what the actor's loss gets, in the actor's own process; replaces nothing.
 
 One line per row and update goes to the file that `COEVO_TEST_ACTOR_LOG` names. `step` is the number of
-the optimizer's step to which the row belongs, from 1, and goes on after a resumption. `position` is the
+the optimizer's step to which the row belongs, from 1, and continues after a resumption. `position` is the
 row's place in the actor's replay buffer, before it is shuffled: with one actor, group `g` of `n` samples
 has the positions from `g * n`. `sequences` has no padding; per-token values are for all of its tokens
 but the first, and `log_probs` are those that the loss compares with `action_log_probs`.

@@ -1,4 +1,4 @@
-"""Replaces vLLM's replica and the half of it in the trainer, which moves the weights."""
+"""Replace vLLM's replica and its half in the trainer, which moves the weights."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _server_name(replica_rank: int) -> str:
 
 
 class ServerAdapter(BaseRollout):  # type: ignore[misc]
-    """In the actor's process: VeRL's weight sync gives it the weights, it gives them to the server."""
+    """Pass the weights from VeRL's weight sync to the server, in the actor's process."""
 
     def __init__(
         self, config: Any, model_config: Any, device_mesh: Any, replica_rank: int = -1
@@ -60,7 +60,7 @@ class ServerAdapter(BaseRollout):  # type: ignore[misc]
 
 
 class Replica(RolloutReplica):  # type: ignore[misc]
-    """One server as a Ray actor that takes no resources."""
+    """Run one server as a Ray actor that takes no resources."""
 
     async def launch_servers(self) -> None:
         actor = ray.remote(Server).options(

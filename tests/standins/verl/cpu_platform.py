@@ -1,4 +1,4 @@
-"""Replaces the accelerator: a platform "cpu" for `VERL_PLATFORM=cpu`.
+"""Replace the accelerator: a platform "cpu" for `VERL_PLATFORM=cpu`.
 
 Ray hands out GPUs that do not exist (`ray_init.num_gpus`), so the resource keeps the name "GPU".
 """
@@ -17,7 +17,7 @@ _ZERO = ("memory_allocated", "memory_reserved", "max_memory_allocated", "max_mem
 
 
 class _CpuModule(ModuleType):
-    """`torch.cpu` and the calls about memory that VeRL makes on a device's module."""
+    """Provide `torch.cpu` and the memory calls that VeRL makes on a device's module."""
 
     def __getattr__(self, name: str) -> Any:
         if name in _NOTHING:

@@ -1,6 +1,6 @@
-"""VeRL's own FSDP2 engine, which runs on a CPU but is registered for GPUs only.
+"""Run VeRL's own FSDP2 engine on a CPU, although it is registered for GPUs only.
 
-Replaced are two arguments: the weights of a reference policy are not pinned, which needs an accelerator,
+Two arguments are replaced: the weights of a reference policy are not pinned, which needs an accelerator,
 and a critic is loaded with eager attention; VeRL asks for flash-attn whatever the configuration says.
 """
 
@@ -23,7 +23,7 @@ def register(module: Any) -> None:
 
 
 def load_critics_eagerly(module: Any) -> None:
-    """In `verl.utils.model`."""
+    """Load critics with eager attention, in `verl.utils.model`."""
 
     def load(local_path: str, torch_dtype: Any, model_config: Any, trust_remote_code: bool) -> Any:
         from transformers import AutoModelForTokenClassification

@@ -1,4 +1,4 @@
-"""Replaces NCCL: VeRL asks for "cpu:gloo,<device>:<backend>", and torch refuses a device named twice."""
+"""Replace NCCL: VeRL asks for "cpu:gloo,<device>:<backend>", and torch refuses a device named twice."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch.distributed
 
 
 def collapse_backend() -> None:
-    """Let `init_process_group` take "cpu:gloo,cpu:gloo" for "cpu:gloo"."""
+    """Make `init_process_group` accept "cpu:gloo,cpu:gloo" as "cpu:gloo"."""
     init_process_group = torch.distributed.init_process_group
 
     def init(backend: str | None = None, *args: Any, **kwargs: Any) -> Any:

@@ -1,7 +1,7 @@
-"""Lets the unmodified `python -m verl.trainer.main_ppo` run where there is no accelerator.
+"""Run the unmodified `python -m verl.trainer.main_ppo` where there is no accelerator.
 
-Every process of a run loads it through `VERL_USE_EXTERNAL_MODULES=standins.verl.plugin`. What would
-pull in half of VeRL waits until VeRL itself imports the module that it belongs to.
+Every process of a run loads it through `VERL_USE_EXTERNAL_MODULES=standins.verl.plugin`. Changes that would
+import half of VeRL wait until VeRL itself imports the module.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Replaces nothing: writes down what the actor's loss gets, and what the real vLLM sampled.
+"""Record what the actor's loss gets and what the real vLLM sampled; replaces nothing.
 
 One line per row and update goes to the file that `COEVO_TEST_ACTOR_LOG` names. `log_probs` are those
 that the loss compares with `old_log_probs`; they and all per-token values cover the response only.
-Rows with which VeRL fills up a batch are among them; their `uid` starts with "pad".
+Rows with which VeRL pads a batch are included; their `uid` starts with "pad".
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def record_loss(module: Any) -> None:
 
 
 def record_vllm(module: Any) -> None:
-    """Wrap `vLLMHttpServer.generate`: the events of the stand-in's server, and log-probs."""
+    """Wrap `vLLMHttpServer.generate` to record the stand-in server's events and log-probs."""
     server = module.vLLMHttpServer
     generate = server.generate
 
@@ -84,7 +84,7 @@ def _rows(data: Any, log_probs: Any) -> list[dict[str, Any]]:
 
 
 def _row(data: Any, name: str, number: int) -> Any:
-    """A row's values without padding, or None where the actor has no such column."""
+    """Return a row's values without padding, or None if the actor has no such column."""
     if name not in data:
         return None
     column = data[name]

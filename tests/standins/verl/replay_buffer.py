@@ -1,4 +1,4 @@
-"""Replaces a wait: the replay buffer looks every 2 seconds for finished rollouts, here every 0.1.
+"""Shorten a wait: the replay buffer looks every 2 seconds for finished rollouts, here every 0.1.
 
 For tests only. The time is a default argument that no setting reaches; `COEVO_TEST_POLL` sets it.
 """

@@ -1,8 +1,8 @@
-"""Replaces SGLang as the server of a reward model: `reward.reward_model.rollout.name=sglang`.
+"""Replace SGLang as the server of a reward model: `reward.reward_model.rollout.name=sglang`.
 
-VeRL asks a reward model by HTTP, and knows the wire form of vLLM and of SGLang alone. This one is SGLang's.
-It knows the right answers, by the file that `COEVO_TEST_ANSWERS` names, and gives the demo's reward. Like
-the engine it does not answer in its sleep. What it does goes to the log of the rollout servers.
+VeRL calls a reward model by HTTP, and knows only the wire forms of vLLM and SGLang. This one is SGLang's.
+It reads the right answers from the file that `COEVO_TEST_ANSWERS` names, and gives the demo's reward. Like
+the engine it does not answer while asleep. Its actions go to the log of the rollout servers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Judge:
         self._answers = json.loads(Path(os.environ["COEVO_TEST_ANSWERS"]).read_text())
 
     async def listen(self) -> str:
-        """Begin to serve; its address."""
+        """Start serving and return the address."""
         application = web.Application()
         application.add_routes([web.post("/v1/embeddings", self._embed)])
         runner = web.AppRunner(application)
@@ -58,7 +58,7 @@ class Judge:
         return web.json_response({"data": [{"embedding": [score]}]})
 
     def _score(self, text: str) -> float:
-        """Of a chat in the base policy's format, `<user> ... <end> <assistant> ... <end>`."""
+        """Score a chat in the base policy's format, `<user> ... <end> <assistant> ... <end>`."""
         asked, _, response = text.partition("<assistant>")
         (answer,) = (said for question, said in self._answers.items() if f" {question} " in asked)
         return reward(response.replace("<end>", "").strip(), answer)
@@ -68,7 +68,7 @@ class Judge:
 
 
 class JudgeReplica(RolloutReplica):  # type: ignore[misc]
-    """One server as a Ray actor that takes no resources."""
+    """Run one server as a Ray actor that takes no resources."""
 
     async def launch_servers(self) -> None:
         if not self.is_reward_model:

@@ -1,5 +1,6 @@
-"""Replaces vLLM as VeRL knows it: `rollout.name=hfcpu`, a replica and the trainer's side of it; and SGLang,
-for reward models, whose wire form VeRL goes by the name for."""
+"""Replace vLLM in VeRL: `rollout.name=hfcpu`, a replica and the trainer's side of it; for reward models
+also SGLang, which VeRL knows by its name.
+"""
 
 from __future__ import annotations
 

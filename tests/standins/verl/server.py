@@ -1,10 +1,10 @@
-"""Replaces vLLM's engine: generates with transformers, for all requests that wait at the same time.
+"""Replace vLLM's engine: generate with transformers for all requests that wait at the same time.
 
-Like the engine it loses its weights in its sleep and does not answer before it got new ones. What it
-does goes to the file that `COEVO_TEST_SERVER_LOG` names. A request's tokens follow from
-`COEVO_TEST_SEED`, the replica, the weights' version, the prompt, the sampling parameters, and how often
-the prompt was asked under these weights; not from the order in which requests arrive. What stands before a
-colon in a request's id has random numbers of its own.
+Like the engine it loses its weights while asleep and does not answer before it gets new ones. Its actions
+go to the file that `COEVO_TEST_SERVER_LOG` names. A request's tokens depend on `COEVO_TEST_SEED`, the
+replica, the weights' version, the prompt, the sampling parameters, and how often the prompt was sampled
+under these weights; not on the order in which requests arrive. The part of a request's id before a colon
+has its own random numbers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _UNDERSTOOD = {
 
 
 class Server:
-    """A Ray actor; the methods are those that VeRL's trainers call."""
+    """A Ray actor with the methods that VeRL's trainers call."""
 
     def __init__(self, config: Any, model_config: Any, replica_rank: int) -> None:
         torch.set_num_threads(1)
@@ -116,7 +116,7 @@ class Server:
         return any(stop in text for stop in request.stop)
 
     async def abort_all_requests(self, reject_request: bool = False) -> None:
-        """What is being generated ends as it is; what comes from now on waits, or is sent back."""
+        """End all generations as they are; later requests wait, or are sent back if `reject_request`."""
         self._rejects = reject_request
         self._resumed.clear()
         await self._batcher.abort()
@@ -140,7 +140,7 @@ class Server:
             raise RuntimeError("asked to generate before the server got weights")
 
     async def state(self) -> tuple[list[str], float]:
-        """Which parts are awake, and a checksum of the weights."""
+        """Return which parts are awake, and a checksum of the weights."""
         tensors = self._model.state_dict().values()
         return sorted(self._awake), sum(float(tensor.abs().sum()) for tensor in tensors)
 

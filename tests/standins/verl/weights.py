@@ -1,7 +1,7 @@
-"""Replaces NCCL between trainer and rollout on devices of their own: the weights go through a Ray actor.
+"""Replace NCCL between trainer and rollout on separate devices: the weights go through a Ray actor.
 
-For `actor_rollout_ref.rollout.checkpoint_engine.backend=by_ray`. Beside it, what VeRL keeps of weights "on
-the CPU" are copies here, too, where the weights themselves are there.
+For `actor_rollout_ref.rollout.checkpoint_engine.backend=by_ray`. Also copies the weights that VeRL keeps
+"on the CPU", which would otherwise be the weights themselves here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MAILBOX = "hfcpu_weights"
 
 
 class Mailbox:
-    """Holds the weights of one version."""
+    """Hold the weights of one version."""
 
     def __init__(self) -> None:
         self._step: int | None = None
@@ -28,7 +28,7 @@ class Mailbox:
         self._step, self._state = step, state
 
     def get(self, step: int | None) -> dict[str, torch.Tensor] | None:
-        """None before there is this version."""
+        """Return the weights, or None before this version is there."""
         return self._state if self._state and step == self._step else None
 
 
@@ -77,7 +77,7 @@ def register(module: Any) -> None:
 
 
 def copy_what_is_kept(module: Any) -> None:
-    """Let `fsdp2_sharded_save_to_cpu` of `verl.utils.fsdp_utils` copy, as it does from a GPU."""
+    """Make `fsdp2_sharded_save_to_cpu` of `verl.utils.fsdp_utils` copy, as it does from a GPU."""
     save = module.fsdp2_sharded_save_to_cpu
 
     @functools.wraps(save)

@@ -1,4 +1,4 @@
-"""A plugin of vLLM for tests on a CPU. vLLM itself calls `register` in each of its processes.
+"""Plug into vLLM for tests on a CPU. vLLM itself calls `register` in each of its processes.
 
 It is installed with a name and a version for vLLM's build for CPUs, see `pyproject.toml` beside it.
 
@@ -16,7 +16,7 @@ import torch
 
 
 def register() -> None:
-    """Keep weights loadable. `COEVO_TEST_VLLM`, as `module:function`, names what is called too."""
+    """Keep weights loadable, and call the function that `COEVO_TEST_VLLM` names as `module:function`."""
     from vllm.model_executor.layers import utils
 
     def multiply_as_they_are(layer: Any, remove_weight: bool) -> None:

@@ -1,4 +1,4 @@
-"""In the shape of TRL's examples/scripts/grpo_agent.py: a tool, and a reward from -1 to .6 beside two."""
+"""Train with a tool and a reward from -1 to .6 beside two others, as in TRL's grpo_agent.py."""
 
 import re
 

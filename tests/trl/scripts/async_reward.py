@@ -1,4 +1,4 @@
-"""In the shape of "Asynchronous reward functions" on TRL's page "GRPO Trainer", beside a plain one."""
+"""Train with an asynchronous reward beside a plain one, as on TRL's page "GRPO Trainer"."""
 
 import asyncio
 

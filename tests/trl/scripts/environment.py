@@ -1,4 +1,6 @@
-"""In the shape of "Environments" on TRL's page "GRPO Trainer": no dataset, `reset` returns the question."""
+"""Train on environments without a dataset, where `reset` returns the question, as on TRL's page "GRPO
+Trainer".
+"""
 
 import random
 

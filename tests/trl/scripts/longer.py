@@ -1,4 +1,4 @@
-"""In the shape of "Reward longer completions" on TRL's page "GRPO Trainer": nothing there can be right."""
+"""Reward longer completions, as on TRL's page "GRPO Trainer": no completion can be right."""
 
 from datasets import load_dataset
 from trl import GRPOTrainer

@@ -1,4 +1,4 @@
-"""In the shape of TRL's examples/scripts/openenv/wordle.py: rows of one prompt, the game is in `reset`."""
+"""Train on rows of one prompt with the game in `reset`, as in TRL's examples/scripts/openenv/wordle.py."""
 
 import random
 

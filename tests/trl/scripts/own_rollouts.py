@@ -1,4 +1,4 @@
-"""A `rollout_func`, as TRL's page "OpenEnv" names it for who samples outside the trainer."""
+"""Train with a `rollout_func`, which TRL's page "OpenEnv" documents for sampling outside the trainer."""
 
 import torch
 from datasets import load_dataset

@@ -1,4 +1,4 @@
-"""The quick start of TRL's page "GRPO Trainer"."""
+"""Run the quick start of TRL's page "GRPO Trainer"."""
 
 from datasets import load_dataset
 from trl import GRPOTrainer

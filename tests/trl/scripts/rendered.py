@@ -1,4 +1,4 @@
-"""Prompts that the script renders itself, as many notebooks do."""
+"""Train on prompts that the script renders itself, as many notebooks do."""
 
 from datasets import load_dataset
 from transformers import AutoTokenizer

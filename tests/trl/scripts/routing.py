@@ -1,4 +1,4 @@
-"""In the shape of "Multiple environments" on TRL's page "GRPO Trainer": the dataset only says which one."""
+"""Train on several environments, which the dataset only selects, as on TRL's page "GRPO Trainer"."""
 
 import random
 

@@ -1,5 +1,4 @@
-"""In the shape of "Reward completions based on a reference" and "Logging extra columns and metrics" on
-TRL's page "GRPO Trainer": prompts are texts."""
+"""Train on text prompts, as in two examples on TRL's page "GRPO Trainer": references, extra columns."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""In the shape of TRL's examples/scripts/rloo.py and gspo.py: two rewards, LoRA, an evaluation."""
+"""Train with two rewards, LoRA and an evaluation, as in TRL's examples/scripts/rloo.py and gspo.py."""
 
 from datasets import load_dataset
 from peft import LoraConfig

@@ -1,4 +1,4 @@
-"""The tutorial's script for GSM8K: five rewards, of which the right answer's is in units of 2."""
+"""Train like the GSM8K tutorial: five rewards, with the right answer's in units of 2."""
 
 import re
 

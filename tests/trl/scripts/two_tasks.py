@@ -1,4 +1,4 @@
-"""In the shape of "Multi-task reward functions" on TRL's page "GRPO Trainer": a reward for some rows."""
+"""Train with a reward for some rows only, as in "Multi-task reward functions" on TRL's page."""
 
 from datasets import Dataset
 from trl import GRPOTrainer

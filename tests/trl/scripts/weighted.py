@@ -1,4 +1,4 @@
-"""In the shape of TRL's paper index (DAPO): weights, a penalty for length, DAPO's loss."""
+"""Train with reward weights, a length penalty and DAPO's loss, as in TRL's paper index (DAPO)."""
 
 from datasets import load_dataset
 from trl import GRPOConfig, GRPOTrainer

@@ -1,4 +1,4 @@
-"""E-SPL (arXiv 2602.14697): system prompts compete on the same questions, and the winners have children."""
+"""Let system prompts compete on the same questions, and breed the winners: E-SPL (arXiv 2602.14697)."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""The proposer for a child of two parents. Registered under the name `espl_crossover`."""
+"""Propose a child of two parents. Registered under the name `espl_crossover`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _NO_FAILURES = "(none)"
 
 
 class Crossover(PromptedProposer):
-    """Two instructions with their scores, and failures of the first where the second did best; one back."""
+    """Propose an instruction from two, their scores, and failures of the first where the second won."""
 
     name = "espl_crossover"
     tag = r"ins_[1-9]\d*"

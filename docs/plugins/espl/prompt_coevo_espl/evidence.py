@@ -1,4 +1,4 @@
-"""What the rounds since the last child have shown: scores, failures, and who alone won which question."""
+"""Collect what the rounds since the last child have shown: scores, failures, and unique winners."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Failure:
 
 
 class Evidence:
-    """About every prompt by its id. Templated and unfit rollouts say nothing about a prompt."""
+    """Collect evidence about every prompt by its id. Templated and unfit rollouts do not count."""
 
     def __init__(self) -> None:
         self._rewards: dict[str, list[float]] = {}
@@ -31,7 +31,7 @@ class Evidence:
         self._wins: dict[str, list[str]] = {}
 
     def add(self, group: Group, solved_at: float, tie: float) -> dict[str, float]:
-        """Take in a group. Returns the mean reward of every prompt on its question."""
+        """Add a group. Returns the mean reward of every prompt on its question."""
         rewards: dict[str, list[float]] = {}
         for rollout in group.rollouts:
             name = _prompt_of(rollout)
@@ -51,11 +51,13 @@ class Evidence:
 
     @property
     def means(self) -> dict[str, float]:
-        """Mean reward of every prompt that was used."""
+        """Return the mean reward of every prompt that was used."""
         return _means(self._rewards)
 
     def failures(self, name: str, won_by: str | None = None) -> Sequence[Failure]:
-        """Failures under a prompt; with `won_by` those on questions that this other prompt alone won."""
+        """Return failures under a prompt; with `won_by` those on questions that this other prompt alone
+        won.
+        """
         failures = self._failures.get(name, [])
         if won_by is None:
             return failures
@@ -63,7 +65,7 @@ class Evidence:
         return [failure for failure in failures if failure.question_id in won]
 
     def wins(self, name: str) -> int:
-        """Questions that this prompt alone did best on."""
+        """Count the questions that this prompt alone did best on."""
         return len(self._wins.get(name, []))
 
     def clear(self) -> None:

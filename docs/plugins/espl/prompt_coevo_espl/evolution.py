@@ -1,4 +1,4 @@
-"""Children: one of the best prompt of the last rounds, and sometimes one of it and another."""
+"""Breed children: one of the best prompt of the last rounds, and sometimes one of it and another."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from prompt_coevo_espl.settings import EsplSettings
 
 
 class Breeder:
-    """Asks for children of the prompts that did well. It changes nothing itself."""
+    """Request children of the prompts that did well. It changes nothing itself."""
 
     def __init__(self, context: Context, pool: Pool, evidence: Evidence) -> None:
         self._context = context
@@ -27,7 +27,7 @@ class Breeder:
         self._evidence = evidence
 
     def children(self, number: int, policy: Policy) -> list[Candidate]:
-        """The children of evolution `number` that passed the gates; none if nothing has failed."""
+        """Return the children of evolution `number` that passed the gates; none without failures."""
         rng = counter_rng(self._context.settings.seed, "espl/children", number)
         requests = list(self._requests(rng, policy))
         if not requests:
@@ -65,14 +65,14 @@ class Breeder:
             )
 
     def _partner(self, best: str, means: dict[str, float]) -> str | None:
-        """Who alone won the most questions, besides the best; None if nobody else won any."""
+        """Return the prompt besides the best that alone won the most questions; None without any."""
         others = [name for name in means if name != best and self._evidence.wins(name)]
         return max(others, key=self._evidence.wins, default=None)
 
     def _shown(
         self, failures: Sequence[Failure], rng: np.random.Generator, policy: Policy
     ) -> tuple[Trajectory, ...]:
-        """As many as one call gets, of those whose questions the dataset still has."""
+        """Return as many failures as one call gets, of questions that the dataset still has."""
         known = set(policy.question_ids())
         there = [failure for failure in failures if failure.question_id in known]
         chosen = rng.permutation(len(there))[: self._settings.failures_per_reflection]

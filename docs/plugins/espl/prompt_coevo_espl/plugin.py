@@ -1,12 +1,12 @@
-"""E-SPL (arXiv 2602.14697): system prompts are compared on the same questions while the policy trains.
+"""Compare system prompts on the same questions while the policy trains: E-SPL (arXiv 2602.14697).
 
-In every round a few prompts of a pool share each group's rollouts. What they are worth is a rating
-(`ratings.py`) that changes with every question on which they did not do equally well. After a step the best
-prompt of the round has a child by reflection on its failures, and now and then one together with
-another prompt (`evolution.py`). Children join without a test of their own; the ratings sort them out.
+In every round a few prompts of a pool share each group's rollouts. Their value is a rating (`ratings.py`)
+that changes with every question on which they did not do equally well. After a step the best prompt of the
+round has a child by reflection on its failures, and now and then one together with another prompt
+(`evolution.py`). Children join untested; the ratings sort them out.
 
-Deviations, see the README: a match is a question, not a round; the pool drops who is surely weak, not
-who is old; the group's baseline is the host's.
+Deviations, see the README: a match is a question, not a round; the pool drops the surely weak, not the old;
+the group's baseline is the host's.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Espl:
 
     @hookimpl
     def coevo_plan_group(self, round: int, group: int, group_size: int) -> Sequence[MemberPlan]:
-        """Deal the group out to the prompts of this round; the first of them changes with the group."""
+        """Divide the group among this round's prompts; the first of them changes with the group."""
         if self._compared is None or self._compared[0] != round:
             self._compared = round, self._chosen(round)
         prompts = self._compared[1]
@@ -78,7 +78,7 @@ class Espl:
 
     @hookimpl
     def coevo_step_end(self, policy: Policy, last: bool) -> None:
-        """An update on an old round is no step."""
+        """Count a step; an update on an old round is none."""
         if not self._new_round:
             return
         self._new_round = False
@@ -157,7 +157,7 @@ class Espl:
 
 
 def _first(context: Context) -> Candidate:
-    """The prompt to start from. Raises SettingsError if there is none."""
+    """Return the prompt to start from. Raises SettingsError if there is none."""
     text = context.settings.section(EsplSettings).instruction
     if text is None and context.settings.placement.instruction == "system":
         text = context.system_message()
@@ -170,7 +170,7 @@ def _first(context: Context) -> Candidate:
 
 
 def _means(of_questions: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Every prompt's mean over the questions that it was used on."""
+    """Return every prompt's mean over the questions that it was used on."""
     scores: dict[str, list[float]] = {}
     for of_question in of_questions:
         for name, score in of_question.items():

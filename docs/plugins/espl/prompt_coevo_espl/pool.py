@@ -1,4 +1,4 @@
-"""The prompts that are alive, with their ratings, oldest first."""
+"""Keep the live prompts with their ratings, oldest first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from prompt_coevo_espl.ratings import Rating, after_match
 
 
 class Pool:
-    """At most `size` prompts."""
+    """A pool of at most `size` prompts."""
 
     def __init__(self, first: Candidate, size: int) -> None:
         self._size = size
@@ -30,7 +30,7 @@ class Pool:
         return tuple(self._members.values())
 
     def member(self, name: str) -> Candidate:
-        """The prompt with this id. Raises KeyError."""
+        """Return the prompt with this id. Raises KeyError."""
         return self._members[name]
 
     def rating(self, name: str) -> Rating:
@@ -39,24 +39,24 @@ class Pool:
 
     @property
     def best(self) -> Candidate:
-        """The prompt that is surely good: of the highest lower bound, the older one of two."""
+        """Return the surely good prompt: the highest lower bound, the older one of two."""
         return max(self.members, key=lambda member: self.rating(member.id).lower)
 
     def by_bounds(self, count: int) -> list[Candidate]:
-        """At most `count`: the best, then those that may be better, the newest one among them."""
+        """Return at most `count`: the best, then those that may be better, the newest one among them."""
         best, newest = self.best, self.members[-1]
         others = [member for member in self.members if member not in (best, newest)]
         others.sort(key=lambda member: -self.rating(member.id).upper)
         return list({one.id: one for one in (best, newest, *others)}.values())[:count]
 
     def by_draw(self, count: int, rng: np.random.Generator) -> list[Candidate]:
-        """At most `count`: those whose draws from their ratings are the highest."""
+        """Return at most `count`: those with the highest draws from their ratings."""
         ratings = [self.rating(member.id) for member in self.members]
         draws = rng.normal([one.mu for one in ratings], [one.sigma for one in ratings])
         return [self.members[int(place)] for place in np.argsort(-draws, kind="stable")[:count]]
 
     def match(self, scores: Mapping[str, float], tie: float) -> bool:
-        """Rate the prompts by one match; those that are gone do not count. Whether it said anything."""
+        """Rate the prompts by one match, ignoring removed ones. Return whether it said anything."""
         names = [name for name in scores if name in self]
         if len(names) < 2:
             return False
@@ -66,7 +66,7 @@ class Pool:
         return after != before
 
     def add(self, child: Candidate, rating: Rating) -> list[Candidate]:
-        """Take a newcomer in. Returns who had to go: the one of the lowest upper bound, never the best."""
+        """Add a newcomer. Returns the removed: the one with the lowest upper bound, never the best."""
         removed = []
         if len(self) >= self._size:
             best = self.best

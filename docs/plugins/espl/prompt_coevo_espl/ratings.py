@@ -1,4 +1,4 @@
-"""What a prompt is worth, as far as matches against others have shown: a Gaussian (mu, sigma).
+"""Rate a prompt by its matches against others: a Gaussian (mu, sigma).
 
 The authors rate with TrueSkill; here it is openskill's Plackett-Luce model (Weng and Lin, JMLR 2011), which
 has the same numbers to start from (mu 25, sigma 25/3, beta 25/6, tau 25/300) and a closed form.
@@ -20,29 +20,29 @@ _BOUND: Final = 2.0
 
 @dataclass(frozen=True)
 class Rating:
-    """What is believed of a prompt's strength."""
+    """The belief about a prompt's strength."""
 
     mu: float = 25.0
     sigma: float = 25.0 / 3.0
 
     @property
     def lower(self) -> float:
-        """A bound that it is hardly below."""
+        """Return a lower bound that it is hardly below."""
         return self.mu - _BOUND * self.sigma
 
     @property
     def upper(self) -> float:
-        """A bound that it is hardly above."""
+        """Return an upper bound that it is hardly above."""
         return self.mu + _BOUND * self.sigma
 
 
 def after_match(
     ratings: Sequence[Rating], scores: Sequence[float], tie: float = 0.0
 ) -> list[Rating]:
-    """The ratings after one match of two or more prompts, in their order.
+    """Return the ratings after one match of two or more prompts, in their order.
 
-    Scores that are within `tie` of the next better one share its rank. A match in which all share one
-    rank says nothing and changes nothing: on a question that nobody solves, equals are not equals.
+    Scores within `tie` of the next better one share its rank. A match in which all share one rank says
+    nothing and changes nothing: on a question that no prompt solves, a tie does not mean equal strength.
     """
     ranks = _ranks(scores, tie)
     if len(set(ranks)) < 2:
@@ -53,7 +53,7 @@ def after_match(
 
 
 def of_child(parents: Sequence[Rating], child_sigma: float) -> Rating:
-    """What a child is believed to be worth before its first match.
+    """Return a child's rating before its first match.
 
     The mean of its parents, weighted by how sure their ratings are, and less sure by `child_sigma`.
     """
@@ -64,7 +64,7 @@ def of_child(parents: Sequence[Rating], child_sigma: float) -> Rating:
 
 
 def _ranks(scores: Sequence[float], tie: float) -> list[int]:
-    """0 for the best score; neighbours within `tie` have the same rank."""
+    """Rank scores, 0 for the best; neighbours within `tie` share a rank."""
     order = sorted(range(len(scores)), key=lambda place: -scores[place])
     ranks = [0] * len(scores)
     for better, place in pairwise(order):

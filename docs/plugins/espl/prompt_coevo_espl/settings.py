@@ -1,4 +1,4 @@
-"""The section `espl`. The defaults are those of the authors' runs with mutation and crossover."""
+"""Define the section `espl`. The defaults are those of the authors' runs with mutation and crossover."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""P2O's template search by the package gepa (arXiv 2507.19457)."""
+"""Run P2O's template search with the package gepa (arXiv 2507.19457)."""
 
 from typing import Final
 

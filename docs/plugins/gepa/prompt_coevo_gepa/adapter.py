@@ -1,7 +1,7 @@
-"""Our side of the package `gepa`: how its engine has templates rolled out and asks for new ones.
+"""Adapt to the package `gepa`: its engine gets rollouts and new templates through this class.
 
-gepa 0.1.4 goes on after an exception in `propose_new_texts`, and calls it a second time for the same
-parent; therefore it raises nothing here: an error is kept in `error`, and `must_stop` ends the search.
+gepa 0.1.4 continues after an exception in `propose_new_texts`, and calls it a second time for the same
+parent; so nothing raises here: an error is kept in `error`, and `must_stop` ends the search.
 """
 
 from __future__ import annotations
@@ -57,11 +57,13 @@ class TemplateAdapter:
         self._candidates = {EMPTY_TEMPLATE.text: EMPTY_TEMPLATE}
 
     def candidate(self, texts: Mapping[str, str]) -> Candidate:
-        """The candidate behind gepa's texts."""
+        """Return the candidate behind gepa's texts."""
         return self._candidates[texts[COMPONENT]]
 
     def must_stop(self, gepa_state: object) -> bool:
-        """A `gepa.StopperProtocol`: something failed, or no further proposal can be paid in full."""
+        """Stop, as a `gepa.StopperProtocol`, after an error or when no further proposal can be paid in
+        full.
+        """
         return self.error is not None or not self.affordable(1)
 
     def evaluate(
@@ -73,7 +75,7 @@ class TemplateAdapter:
     def batch_evaluate(
         self, items: list[tuple[dict[str, str], list[Sample]]]
     ) -> list[EvaluationBatch[Rollout, Rollout]]:
-        """Roll out templates on their questions, all in one batch; these are dev questions, or none is."""
+        """Roll out templates on their questions in one batch; all or none of these are dev questions."""
         templates = [self.candidate(texts) for texts, _ in items]
         dev = items[0][1][0].dev
         temperature = (
@@ -99,7 +101,7 @@ class TemplateAdapter:
         eval_batch: EvaluationBatch[Rollout, Rollout],
         components_to_update: list[str],
     ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """The failures of a minibatch, as gepa passes them on to `propose_new_texts`."""
+        """Return the failures of a minibatch, as gepa passes them on to `propose_new_texts`."""
         rollouts = eval_batch.outputs
         question_ids = [rollout.assignment.question_id for rollout in rollouts]
         failures = self._questions.failures(question_ids, rollouts, self._settings.solved_at)
@@ -110,8 +112,9 @@ class TemplateAdapter:
     def children(
         self, jobs: Sequence[tuple[Mapping[str, str], Sequence[Mapping[str, Any]]]]
     ) -> list[str | None]:
-        """For each parent with its failures a child that passed the gates, or None: then gepa drops the
-        proposal before any rollout. All calls run concurrently."""
+        """Return for each parent with its failures a child that passed the gates, or None: then gepa drops
+        the proposal before any rollout. All calls run concurrently.
+        """
         failures = [tuple(Trajectory(**one) for one in shown) for _, shown in jobs]
         requests = {
             number: ProposalRequest(
@@ -137,11 +140,13 @@ class TemplateAdapter:
         return found
 
     def affordable(self, proposals: int) -> int:
-        """How many of the next `proposals` may be begun."""
+        """Return how many of the next `proposals` can be paid for."""
         return int(min(self._budget.affordable(proposals), max(0, self.calls_left)))
 
     def _keep_accounts(self, template: Candidate, rewards: list[float], dev: bool) -> None:
-        """gepa scores a template on dev once it has accepted it, the empty one at the start."""
+        """Keep the accounts: gepa scores a template on dev once it has accepted it, the empty one at the
+        start.
+        """
         if dev:
             self._budget.charge_dev()
             self.templates.append(template)

@@ -1,4 +1,4 @@
-"""gepa's own batching: several proposals in one iteration, their calls and rollouts made together."""
+"""Run gepa's own batching: several proposals in one iteration, with joint calls and rollouts."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from prompt_coevo_gepa.adapter import COMPONENT, TemplateAdapter
 
 
 class AffordableSampling:
-    """A `gepa.SamplingStrategy`: up to `most` parents, each with its own minibatch, as the budget can
-    pay for them in full."""
+    """A `gepa.SamplingStrategy`: up to `most` parents, each with its own minibatch, as far as the budget
+    pays for them in full.
+    """
 
     def __init__(self, most: int, adapter: TemplateAdapter) -> None:
         self._most, self._adapter = most, adapter

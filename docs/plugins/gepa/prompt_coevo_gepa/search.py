@@ -61,7 +61,7 @@ class GepaSearch:
         )
 
     def run(self) -> SearchResult:
-        """Search until the budget is spent. What raises ends it early, but what stops the host."""
+        """Search until the budget is spent. An exception ends it early, unless it stops the host."""
         stopped, failed = "the budget is spent", False
         try:
             if not self._budget.can_score_dev():

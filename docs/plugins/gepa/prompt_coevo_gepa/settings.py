@@ -1,4 +1,4 @@
-"""The section `gepa`."""
+"""Define the section `gepa`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A host's command with our flags in front of it."""
+"""Check a trainer's command that has our flags in front of it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> list[Mapping[str, object]]:
-    """What was installed."""
+    """Run the command and return the settings that were installed."""
     monkeypatch.setattr(sys, "argv", ["command", *arguments])
     installed: list[Mapping[str, object]] = []
     run_command("small_host_command", installed.append)

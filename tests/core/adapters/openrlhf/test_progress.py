@@ -1,4 +1,4 @@
-"""Steps and episodes."""
+"""Check how steps and episodes are counted."""
 
 from __future__ import annotations
 

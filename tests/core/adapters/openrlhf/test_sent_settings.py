@@ -1,4 +1,4 @@
-"""Settings that are sent to other processes."""
+"""Check settings that are sent to other processes."""
 
 from __future__ import annotations
 

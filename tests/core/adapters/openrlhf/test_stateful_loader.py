@@ -1,4 +1,4 @@
-"""The engine's state next to a dataloader's."""
+"""Check that the engine's state is saved next to the dataloader's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from prompt_coevo.errors import StateError
 
 
 class Loader:
-    """As much of a StatefulDataLoader as is asked for."""
+    """Stand in for the parts of a StatefulDataLoader that the adapter uses."""
 
     batch_size = 2
 

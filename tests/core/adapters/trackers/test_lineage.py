@@ -1,4 +1,4 @@
-"""Rows of candidates, from the fold of the journal's events."""
+"""Check the candidate rows that are folded from the journal's events."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_a_candidate_that_is_undone_and_proposed_again_is_the_newest() -> None:
 
 
 def test_what_a_step_decided_after_its_state_was_saved_is_done_again() -> None:
-    """As the report tells it."""
+    """Decisions made after the last saved state are made again, as in the report."""
     lineage = Followed(
         {"event": "run_begins", "journal": 1},
         checked("before", step=4),

@@ -1,4 +1,4 @@
-"""What a tracker is given, and that nothing in it is markup."""
+"""Check what a tracker receives, and that none of it is interpreted as markup."""
 
 from __future__ import annotations
 

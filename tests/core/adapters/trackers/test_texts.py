@@ -1,4 +1,4 @@
-"""When texts are due, and trackers that fail."""
+"""Check when texts are due, and how failing trackers are handled."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_an_event_of_another_form_does_no_harm(
 
 
 def test_a_resumed_run_leaves_out_what_came_after_its_checkpoint(tmp_path: Path) -> None:
-    """In another process, which knows the run from its journal alone."""
+    """The run resumes in another process, which knows the run only from its journal."""
     begins = {"event": "run_begins", "journal": 1, "attempt": 0, "step": 0}
     late = {"event": "template_joined", "attempt": 0, "step": 5, **joined("late")}
     events = [

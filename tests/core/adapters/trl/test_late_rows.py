@@ -1,4 +1,4 @@
-"""Questions that come late: what is kept of them, on all ranks alike."""
+"""Check questions that arrive late: which are kept, and that all ranks keep the same."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_in_a_stream_an_id_of_two_questions_is_refused() -> None:
 
 
 class Holds:
-    """A stranger's plugin that wants its question to be kept, and notes what is learned."""
+    """A third-party plugin that keeps one question in use and records which questions it learns of."""
 
     def __init__(self) -> None:
         self.learned: list[int] = []
@@ -74,7 +74,7 @@ class Holds:
 
 
 def test_all_ranks_learn_and_forget_alike(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those in use and the latest others are kept; what the dataset has stays anyway."""
+    """Questions in use and the latest others are kept; the dataset's own questions always stay."""
     monkeypatch.setattr(module, "LATE_KEPT", 4)
     plugin = Holds()
 
@@ -166,7 +166,7 @@ def test_rows_travel_in_checkpoints(tmp_path: Path, caplog: pytest.LogCaptureFix
 
 
 def test_rows_of_an_earlier_run_do_not_stay_in_a_checkpoint(tmp_path: Path) -> None:
-    """A folder may be written again, as by a run that begins anew."""
+    """A folder may be reused, as by a run that starts from scratch."""
     questions = index()
     questions.learn(row(2))
     save_late_rows(questions, tmp_path)
@@ -185,7 +185,7 @@ def test_damaged_rows_are_refused(tmp_path: Path, line: str) -> None:
 
 
 def test_other_machines_learn_the_rows_that_rank_0_has(tmp_path: Path) -> None:
-    """Its disk alone has the checkpoint's rows."""
+    """Only rank 0's disk has the checkpoint's rows."""
     questions = index()
     questions.learn(row(2))
     save_late_rows(questions, tmp_path)
@@ -209,7 +209,7 @@ def test_damaged_rows_are_refused_on_every_rank(tmp_path: Path) -> None:
 
 
 def test_all_ranks_know_what_rank_0_has_looked_at(caplog: pytest.LogCaptureFixture) -> None:
-    """Streams that begin otherwise each time do so on every rank."""
+    """Streams that start differently each time must start alike on every rank."""
 
     def act(ranks: ThreadRanks) -> list[str]:
         return index_stream(iter([row(ranks.rank), row(2)]), SETTINGS, ranks).ids()
@@ -229,7 +229,7 @@ def test_an_empty_stream_is_refused() -> None:
 
 
 class Array(list[float]):
-    """Equality element by element, as numpy's."""
+    """Compare element by element, as numpy arrays do."""
 
     def __eq__(self, other: object) -> bool:
         raise ValueError("The truth value of an array with more than one element is ambiguous")

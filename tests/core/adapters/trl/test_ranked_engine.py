@@ -14,7 +14,7 @@ from prompt_coevo.types import Candidate, Group
 
 
 class Watcher:
-    """A stranger's plugin that sees whole groups and has an instruction to evaluate under."""
+    """A third-party plugin that sees whole groups and provides an instruction for evaluation."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, list[float]]] = []
@@ -34,7 +34,7 @@ def engine_for(ranks: Ranks, watcher: Watcher) -> RankedEngine:
 
 
 def test_a_group_may_span_two_ranks() -> None:
-    """Three rows each, three groups of two: the middle one is on both."""
+    """Each rank has three rows of three groups of two, so the middle group spans both."""
     watcher = Watcher()
     ids = [["a", "a", "b"], ["b", "c", "c"]]
 

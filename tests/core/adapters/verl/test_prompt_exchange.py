@@ -1,4 +1,4 @@
-"""Agents here make one id of every message: the length of its text."""
+"""Check the exchange of prompts. The agents here encode each message as one id: its text's length."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_ids_of_another_prompt_are_not_exchanged() -> None:
 
 
 def test_what_comes_behind_the_prompt_stays() -> None:
-    """The later prompts of an agent that hands back several begin with the first one."""
+    """An agent with several prompts builds later ones on the first, and what it adds is kept."""
     agent = Agent()
     exchange = PromptExchange(agent, ["build"], LONG, SHORT)
     asyncio.run(agent.build(LONG, found={}))

@@ -66,7 +66,7 @@ def test_it_survives_json() -> None:
 
 
 def test_partial_credit_is_no_success() -> None:
-    """Game of life, always answered wrongly, has a mean of .94."""
+    """Game of Life, always answered wrongly, has a mean of .94."""
     bare, literal = HardSet(0.2, bare=True), HardSet(0.2)
     for hard in (bare, literal):
         hard.observe(group("life", 0.94, 0.93, 0.95, 0.94))

@@ -1,4 +1,4 @@
-"""What a round's rollouts say, with a template and without one: two numbers that do not mix."""
+"""Check the two numbers of a round, with and without a template, which must not be mixed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def rollout(question: str, reward: float, *, templated: bool, group: int = 0) ->
 
 
 def test_what_templates_solve_does_not_count_as_learned() -> None:
-    """A hard question that is solved under a template alone, and an easy one."""
+    """Neither a hard question solved only under a template nor an easy one counts as learned."""
     rollouts = [
         rollout("hard", 1.0, templated=True),
         rollout("hard", 1.0, templated=True),
@@ -28,7 +28,7 @@ def test_what_templates_solve_does_not_count_as_learned() -> None:
 
 
 def test_a_group_is_covered_if_one_of_its_rollouts_under_templates_succeeds() -> None:
-    """Two groups of one question are two; a success without a template covers nothing."""
+    """Two groups of one question count as two; a success without a template covers nothing."""
     rollouts = [
         rollout("a", 1.0, templated=True, group=0),
         rollout("a", 0.0, templated=True, group=0),

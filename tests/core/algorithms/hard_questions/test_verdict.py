@@ -1,4 +1,4 @@
-"""The verdict: intervals, outcomes, and what it says."""
+"""Check the verdict: its intervals, its outcomes and its wording."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_the_gain_of_few_questions_has_no_interval() -> None:
 
 
 class Truths:
-    """A policy that knows what is right."""
+    """A policy that knows the right answers."""
 
     def __init__(self, different: int) -> None:
         self._different = different
@@ -200,7 +200,7 @@ def test_few_successes_say_nothing() -> None:
 
 
 class Unknown(Truths):
-    """A policy of a dataset without ground truths."""
+    """A policy whose dataset has no ground truths."""
 
     def question(self, question_id: str) -> Question:
         return Question(question_id, "yes or no?")

@@ -1,4 +1,4 @@
-"""Hints: who sees how much of a solution, and that nobody is trained on it."""
+"""Check hints: who sees how much of a solution, and that no update trains on it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def engine_of(policy: Any, hints: dict[str, Any] | None = None, **settings: Any)
 
 
 def play(engine: Coevolution, policy: Any, bare: float, hinted: float) -> list[Assignment]:
-    """A round of one question whose bare rollouts and hinted ones get these rewards."""
+    """Play a round of one question with these rewards for its bare and its hinted rollouts."""
     plan = engine.plan(["q1"], GROUP)
     engine.observe([Rollout(a, "", hinted if a.templated else bare) for a in plan])
     engine.step_end(policy)
@@ -51,7 +51,7 @@ def play(engine: Coevolution, policy: Any, bare: float, hinted: float) -> list[A
 
 
 def shown(engine: Coevolution) -> str:
-    """What the hinted members of the next group see; that group is never observed."""
+    """Return the hint that the next group gets; that group is never observed."""
     return next((a.template.text for a in engine.plan(["q1"], GROUP) if a.templated), "")
 
 

@@ -1,4 +1,4 @@
-"""A run of INSPO without a trainer."""
+"""Run INSPO without a trainer."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Algorithm 1: an engine with INSPO, driven as an adapter drives it.
+"""Check Algorithm 1: an engine with INSPO, driven as an adapter drives it.
 
-Rewards come from a rule: an instruction solves "q3" iff it names "k3"; or from a table of what every
-instruction is worth.
+Rewards come from a rule (an instruction solves "q3" iff it names "k3") or from a table of each
+instruction's value.
 """
 
 from __future__ import annotations
@@ -240,7 +240,7 @@ def test_there_is_no_evolution_at_the_last_step(start: Any) -> None:
 
 
 def evolve_once(start: Any, texts: Sequence[str], **inspo: Any) -> Run:
-    """Ten questions of which the parent "k0" solves one; a reply with these texts at the first step."""
+    """Evolve once: of ten questions the parent "k0" solves one; the first step's reply has these texts."""
     run: Run = start(
         lambda prompt: tagged(texts),
         questions=10,
@@ -860,7 +860,7 @@ def overlap(start: Any) -> Callable[..., Run]:
 
 
 def wait_for_the_answer(run: Run) -> None:
-    """Until what is in flight has been answered, as far as the state knows."""
+    """Wait until the request in flight has been answered, according to the state."""
     while run.state["schedule"]["in_flight"]["asked"]["answer"] is None:
         time.sleep(0.01)
 
@@ -932,7 +932,7 @@ def test_each_round_has_its_own_wait(overlap: Any) -> None:
 
 
 class Stuck:
-    """A proposer whose reply does not come before `release`."""
+    """A proposer that does not reply before `release` is set."""
 
     def __init__(self) -> None:
         self.release = threading.Event()
@@ -1025,7 +1025,7 @@ def test_parents_that_were_pruned_meanwhile_do_not_come_back(overlap: Any) -> No
 
 
 class Silent:
-    """The proposer that the settings name, which does not answer."""
+    """A configured proposer that returns no answer."""
 
     def propose(self, requests: Any) -> list[Proposal]:
         raise RuntimeError("no idea")
@@ -1145,7 +1145,7 @@ def test_rounds_do_not_go_on_after_the_evolving_steps(overlap: Any) -> None:
 
 
 def test_a_childs_prior_stands_on_its_parents_weight_of_that_step(overlap: Any) -> None:
-    """Asked for at step 4, used at step 6."""
+    """The child was requested at step 4 and used at step 6."""
     reward = 0.2
     run = overlap(judge=lambda assignment: reward, window=1)
     run.steps(4)

@@ -1,4 +1,4 @@
-"""Weights, selection and pruning by hand: INSPO eqs. 4 and 6, Algorithm 1 lines 9 to 17 and 26."""
+"""Check weights, selection and pruning by hand: INSPO eqs. 4 and 6, Algorithm 1 lines 9 to 17 and 26."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def member(name: str) -> Candidate:
 
 
 def population(*weights: float, **settings: Any) -> Population:
-    """One instruction per weight, named 0, 1, ... from the oldest on, each seen once."""
+    """Build a population of instructions with these weights, named 0, 1, ... by age, each seen once."""
     made = Population([member(str(n)) for n in range(len(weights))], **settings)
     made.observe({member(str(n)).id: weight for n, weight in enumerate(weights)})
     return made

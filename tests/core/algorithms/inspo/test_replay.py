@@ -1,4 +1,4 @@
-"""What reflection and verification draw from, and that it stays small."""
+"""Check the buffer that reflection and verification draw from, and that it stays small."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A search by a policy that is a rule: a template solves "q3" iff it contains "k3"."""
+"""Fixtures for a search with a rule-based policy: a template solves "q3" iff it contains "k3"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Algorithm 2, step 2."""
+"""Check P2O's Algorithm 2, step 2."""
 
 from __future__ import annotations
 

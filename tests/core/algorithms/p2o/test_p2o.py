@@ -1,4 +1,4 @@
-"""Algorithm 1: an engine with P2O, driven as an adapter drives it."""
+"""Check P2O's Algorithm 1: an engine driven as an adapter drives it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ UNCRACKED = 4
 
 
 def teacher(prompt: str) -> str:
-    """Names the keys of two shown questions; those of the last family it does not know."""
+    """Name the keys of two shown questions; the key of the last family is unknown to the teacher."""
     numbers = [int(n) % FAMILIES for n in re.findall(r"what is (\d+)\?", prompt)]
     keys = [f"k{n}" for n in numbers if n != UNCRACKED][:2]
     return f"<template>{' '.join(dict.fromkeys(keys)) or 'no idea'}</template>"
@@ -47,7 +47,7 @@ def engine(make_engine: Any) -> Coevolution:
 
 
 def train(engine: Coevolution, policy: Any, solved: Sequence[str] = ()) -> list[Any]:
-    """One epoch of one round: every question gets a group of rollouts; `solved` need no template."""
+    """Train one epoch of one round: each question gets a group; those in `solved` need no template."""
     ids = sorted(policy.questions)
     plan = engine.plan(ids, GROUP)
     rollouts = [
@@ -211,7 +211,7 @@ def bare(make_engine: Any) -> Coevolution:
 
 
 def groups_of(plan: Sequence[Any]) -> dict[str, list[str]]:
-    """The templates of a round by question, "" for none."""
+    """Return the templates of a round by question, "" for none."""
     found: dict[str, list[str]] = {}
     for one in plan:
         text = one.template.text if one.template else ""

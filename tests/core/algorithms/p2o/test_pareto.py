@@ -1,4 +1,4 @@
-"""Algorithm 4 and the greedy cover, against hand-computed cases and the paper's own loops."""
+"""Check Algorithm 4 and the greedy cover against hand-computed cases and the paper's own loops."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from prompt_coevo.algorithms.p2o.pareto import (
 
 
 def algorithm_4_step_1(scores: np.ndarray) -> list[int]:
-    """The paper's double loop, word for word."""
+    """Compute the front with the paper's double loop, unchanged."""
     front = []
     for i in range(len(scores)):
         dominated = False

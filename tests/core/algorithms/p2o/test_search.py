@@ -1,4 +1,4 @@
-"""Algorithm 3 with a policy that is a rule: a template solves "q3" iff it contains "k3"."""
+"""Check Algorithm 3 with a rule-based policy: a template solves "q3" iff it contains "k3"."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_rejected_proposal_costs_the_parents_half(
 def test_calls_are_limited_by_the_number_of_hard_questions(
     search: Any, keyed_policy: Any, hard: int
 ) -> None:
-    """With the papers' settings, four such questions once cost 2 749 calls in one search."""
+    """With the paper's settings, four such questions used to cost 2 749 calls in one search."""
     prompts: list[str] = []
 
     def reply(prompt: str) -> str:
@@ -257,7 +257,7 @@ def test_a_budget_below_one_dev_evaluation(search: Any, policy: Any) -> None:
 
 
 class _RuleFree:
-    """A policy whose rewards are drawn by a hash: any pattern of successes."""
+    """A policy whose rewards come from a hash, so any pattern of successes can occur."""
 
     def __init__(self, salt: int) -> None:
         self.questions = {f"q{n}": Question(f"q{n}", f"what is {n}?", str(n)) for n in range(12)}

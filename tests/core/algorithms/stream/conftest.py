@@ -1,4 +1,4 @@
-"""For the tests of the stream."""
+"""Fixtures for the tests of the stream."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from prompt_coevo.algorithms.stream import reflection
 
 @pytest.fixture
 def room_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An epoch can try whatever is proposed, so that nothing else limits the calls."""
+    """Let an epoch try every proposal, so that nothing else limits the calls."""
     monkeypatch.setattr(reflection, "_ENOUGH", 1e-3)

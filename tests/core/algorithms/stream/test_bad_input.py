@@ -1,4 +1,4 @@
-"""Rewards of other scales, questions whose text changes, a library that is full of what helps nobody."""
+"""Check rewards on other scales, questions whose text changes, and a library full of useless templates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from prompt_coevo.types import Assignment, Question, Rollout
 
 @dataclass
 class Rewarding(Families):
-    """Gives `wrong` for a wrong answer, by turns, and `right` for a right one."""
+    """Give the rewards `wrong` in turn for wrong answers, and `right` for a right one."""
 
     wrong: tuple[float, ...] = (0.0,)
     right: float = 1.0
@@ -62,7 +62,7 @@ def test_a_constant_success_needs_no_template(reward: float) -> None:
 
 @dataclass
 class Reworded(Families):
-    """Every question has as many texts as epochs, and none of them tells its number."""
+    """Give every question as many texts as there are epochs; none of them reveals its number."""
 
     epoch: int = 0
     said: tuple[str, ...] = field(default=("tell", "please say", "now find", "try to give"))
@@ -74,7 +74,7 @@ class Reworded(Families):
 
 
 def test_a_question_whose_text_changes_keeps_what_is_known_of_it() -> None:
-    """An environment may name its questions and word them anew: the name is the question."""
+    """An environment may keep a question's name and reword its text: the name identifies the question."""
     engine, policy = engine_with(), Reworded()
     engine.begin(policy)
     for policy.epoch in range(6):
@@ -104,7 +104,7 @@ def test_a_question_that_comes_back_under_another_name_and_text_is_known_by_thos
 
 @dataclass
 class Lucky(Families):
-    """While it is lucky, every fourth rollout under a template is right, whatever the template says."""
+    """Reward every fourth rollout under a template, whatever it says, while `lucky` is set."""
 
     lucky: bool = True
     _drawn: int = 0
@@ -118,7 +118,7 @@ class Lucky(Families):
 
 @pytest.mark.parametrize("useless", [16, 48])
 def test_a_library_full_of_useless_templates_from_a_checkpoint_is_found_out(useless: int) -> None:
-    """All are in use, after lucky successes, and the library has room for no other one."""
+    """All templates are in use after lucky successes, and the library has no room for another."""
     lucky = Teacher(lambda prompt: f"<template>idea {len(lucky.prompts)}</template>")
     section = {"library_size": useless, "calls_per_step": 8, "calls_per_hard": "unlimited"}
     before, policy = engine_with(lucky, stream=section), Lucky(count=64)

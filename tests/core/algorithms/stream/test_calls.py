@@ -1,4 +1,4 @@
-"""When calls to the reflection model are made, which ones count, and what is lost of them."""
+"""Check when the reflection model is called, which calls count, and which replies are lost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from prompt_coevo.reflection import models
 
 
 class Endpoint:
-    """A reflection model that is there, or not; in an outage a call may cost something all the same."""
+    """A reflection model that can be up or down; calls during an outage may still cost something."""
 
     def __init__(self, usage: Usage = Usage()) -> None:
         self.down, self.threads, self.batched = True, set[int](), False
@@ -43,7 +43,7 @@ class Endpoint:
         return knowing(prompt)
 
     def epoch(self, engine: Coevolution, policy: Families) -> Iterator[int]:
-        """Train; yields after every update, once the calls that it began are back."""
+        """Train, and yield after every update once the calls that it started have returned."""
         for number, _ in enumerate(epoch(engine, policy)):
             wait_for_calls(engine)
             yield number
@@ -63,7 +63,7 @@ def engine_at(endpoint: Endpoint, offer: Any, **section: Any) -> Coevolution:
 def begun_from(
     engine: Coevolution, endpoint: Endpoint, policy: Families, **section: Any
 ) -> Coevolution:
-    """Another engine at the same endpoint, resumed from the state of this one."""
+    """Build another engine at the same endpoint and resume it from this one's state."""
     settings = Settings(stream={**section}, reflection={"backend": "endpoint"})
     again = Coevolution.from_settings(settings)
     again.load_state_dict(json.loads(json.dumps(engine.state_dict())))
@@ -72,7 +72,7 @@ def begun_from(
 
 
 def under_way(engine: Coevolution) -> list[dict[str, Any]]:
-    """The calls that a state of now holds; one whose answer is not there yet is made again."""
+    """Return the calls that the current state holds; those without an answer are made again."""
     state = json.loads(json.dumps(engine.state_dict()))
     calls: list[dict[str, Any]] = plugin_states(state)["stream"]["reflection"]["under_way"]
     return calls
@@ -162,7 +162,7 @@ def test_a_dead_endpoint_is_not_asked_for_ever(offer: Any) -> None:
 
 
 def test_a_question_whose_call_always_fails_is_given_up_among_others_that_work() -> None:
-    """Such as one that the provider's filter refuses."""
+    """For example a question that the provider's content filter refuses."""
     asked: list[str] = []
     refused: list[str] = []
 
@@ -201,7 +201,7 @@ def test_the_next_try_is_later_every_time() -> None:
 
 @pytest.mark.parametrize("reply_steps", [1, 2, 4, 8, 40])
 def test_batches_that_were_under_way_make_one_outage_no_longer(reply_steps: int) -> None:
-    """Replies come late, and so does what is known of an outage."""
+    """Replies arrive late, and so does the news of an outage."""
     outage, asked = Outage(), []
     for step in range(2_000):
         if step - reply_steps in asked:
@@ -250,7 +250,7 @@ def local(monkeypatch: pytest.MonkeyPatch) -> Endpoint:
 def test_the_policy_itself_is_asked_between_two_updates(
     local: Endpoint, reflection: dict[str, Any]
 ) -> None:
-    """In the background it would generate while training does."""
+    """In the background the policy would generate during training."""
     settings = Settings(stream={"reply_steps": 3}, reflection=reflection)
     engine, policy = Coevolution.from_settings(settings, initial_policy="a folder"), Families()
     engine.begin(policy)

@@ -1,4 +1,4 @@
-"""What the stream prefers: which template stays, and is improved; and what it remembers of that."""
+"""Check which templates the stream keeps and improves, and that a resumed run remembers why."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def in_use(engine: Coevolution) -> list[str]:
 
 
 def test_a_full_library_keeps_what_solves_most() -> None:
-    """Of two families, one has six hard questions and the other all of its 24."""
+    """One of two families has six hard questions, the other all of its 24."""
     policy = Families(count=48, families=2)
     policy.known = {f"q{number}" for number in range(13, 48, 2)}
     engine = engine_with(stream={"library_size": 1})
@@ -70,7 +70,7 @@ def test_what_solved_much_long_ago_makes_room_in_a_full_library() -> None:
 
 
 class Told(Families):
-    """The completion says under what it was written."""
+    """A policy whose completions name the template that they were sampled under."""
 
     def _one(self, one: Assignment, version: Any) -> Rollout:
         rollout = super()._one(one, version)
@@ -103,8 +103,9 @@ def test_half_of_the_calls_improve_the_best_template_that_a_question_failed_unde
 
 
 def calls_of(engine: Coevolution) -> list[tuple[dict[str, Any], dict[str, float]]]:
-    """The calls of the latest update: each with the templates in use that its question failed under,
-    and how much each of them has solved."""
+    """Return the latest update's calls: for each, the templates in use that its question failed under, and
+    how much each of them has solved.
+    """
     state = plugin_states(engine.state_dict())["stream"]
     if not state["reflection"]["under_way"]:
         return []
@@ -161,7 +162,7 @@ def test_a_question_is_shown_four_times_an_epoch_at_most(room_for_all: None) -> 
 
 
 def test_a_resumed_run_knows_what_was_measured() -> None:
-    """An easy question is a first sight once."""
+    """An easy question is a first sight only once."""
     policy = Families(count=64, known={f"q{number}" for number in range(0, 64, 8)})
     engine = engine_with(stream={"first_sight": True})
     run(engine, policy, 4)

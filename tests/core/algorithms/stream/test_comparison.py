@@ -1,4 +1,4 @@
-"""The comparison group: hard questions that never have a template."""
+"""Check the comparison group: hard questions that never get a template."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def held_out(engine: Coevolution, policy: Families) -> set[str]:
 
 
 def seeds_with_both(policy: Families) -> Coevolution:
-    """An engine whose draw has families on both sides, trained for an epoch."""
+    """Yield engines whose draw has families on both sides, trained for an epoch."""
     for seed in range(20):
         engine = engine_with(seed=seed, stream={"comparison": 0.4})
         run(engine, policy, 1)
@@ -61,7 +61,7 @@ def test_a_question_that_is_held_out_never_has_a_template_and_is_never_shown() -
 def test_what_templates_do_for_the_others_is_told_at_the_end(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The policy learns what it was shown to solve, and no question of the comparison group."""
+    """The policy learns the questions it was shown to solve, and none of the comparison group."""
     policy = Families(count=96, families=24)
     engine = engine_with(seed=3, stream={"comparison": 0.4, "first_sight": False})
     run(engine, policy, 5)
@@ -137,7 +137,7 @@ def test_a_share_that_cannot_be_is_refused(share: float) -> None:
 
 
 class Unequal(Families):
-    """150 questions alone, which nobody learns, and 150 families of six that are learned in any case."""
+    """150 single questions that are never learned, and 150 families of six that always are."""
 
     def question(self, question_id: str) -> Question:
         number = int(question_id[1:])
@@ -146,7 +146,9 @@ class Unequal(Families):
 
 
 def test_large_groups_count_no_more_than_small_ones() -> None:
-    """A large one has a question that is never shown more often; its success is no merit of templates."""
+    """A question with a large group is never shown more often, and its success says nothing about
+    templates.
+    """
     policy = Unequal(count=1050)
     engine = engine_with(lambda prompt: "<template>Think .</template>", stream={"comparison": 0.2})
     run(engine, policy, 1)
@@ -156,7 +158,7 @@ def test_large_groups_count_no_more_than_small_ones() -> None:
 
 
 def test_whether_there_is_one_is_decided_when_training_begins() -> None:
-    """Else the early questions of a stream would be on one side, and late ones on both."""
+    """Otherwise a stream's early questions would all be on one side and its late ones on both."""
     policy = Families(count=10, families=10)
     engine = engine_with()
     engine.begin(policy, Workload(10, 6))
@@ -192,7 +194,7 @@ def test_a_resume_without_a_comparison_group_has_none() -> None:
 
 
 def test_one_that_leaves_nothing_to_show_is_given_up() -> None:
-    """Every hard question is compared with or never shown: the reflection model would never be asked."""
+    """Every hard question is in the comparison group, so the reflection model would never be called."""
     asked = []
     for seed in range(20):
         teacher = Teacher()

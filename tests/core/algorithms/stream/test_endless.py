@@ -1,4 +1,4 @@
-"""A stream in which no question comes a second time."""
+"""Check a stream in which no question repeats."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FIRST_SIGHT = {"stream": {"first_sight": True}}
 
 
 def driven(engine: Coevolution, policy: Families, begin: int, end: int) -> list[Any]:
-    """Steps of new questions alone; the first ones were looked at."""
+    """Run steps of only new questions; the first ones were already seen."""
     decided = []
     for step in range(begin, end):
         first = step * BATCH
@@ -62,7 +62,7 @@ def test_a_resumed_run_decides_as_the_whole_one() -> None:
 def test_so_many_new_questions_are_an_epoch(
     monkeypatch: pytest.MonkeyPatch, section: dict[str, Any], ends: int
 ) -> None:
-    """Where they may run under templates: else what is on trial waits until questions come again."""
+    """The epoch counts questions that may run under templates; otherwise trials would wait for repeats."""
     monkeypatch.setattr(numbered, "_AN_EPOCH", 20)
     policy, engine = Families(count=LOOK), engine_with(stream=section)
     engine.begin(policy, Workload(LOOK, 6))
@@ -77,7 +77,7 @@ def test_so_many_new_questions_are_an_epoch(
 def test_templates_on_trial_do_not_fill_the_library_for_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With a likeness that learns no late questions, none of which is like those shown."""
+    """The likeness learns no late questions, and none of them resembles those shown."""
     monkeypatch.setattr(numbered, "_AN_EPOCH", 40)
     monkeypatch.setattr(numbered.Numbered, "_join", lambda self, policy, known: None)
     policy, teacher = (

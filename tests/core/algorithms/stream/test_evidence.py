@@ -1,4 +1,4 @@
-"""What is known of templates on questions, and what is believed."""
+"""Check what is recorded about templates on questions, and what is inferred from it."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_questions_that_the_dataset_has_lost_are_left_out() -> None:
 
 
 def test_what_is_known_elsewhere_never_outweighs_a_questions_own_failures() -> None:
-    """A template that is good in general once kept reflection from what it does not solve."""
+    """A template that is good in general once blocked reflection on the questions it fails."""
     evidence = opened(likeness=Unlike())
     for _ in range(5_000):
         evidence.add(0, [1], [1.0], [0], step=0)
@@ -199,7 +199,9 @@ def test_a_likeness_that_errs_ends_the_run(alike: object) -> None:
 
 @pytest.mark.parametrize("others", [16, 64, 255, 1_023])
 def test_what_is_known_to_work_is_not_drowned_by_what_was_never_tried(others: int) -> None:
-    """Twelve successes of sixteen on this question; before, with 255 others, it got none of ten draws."""
+    """The template has twelve successes of sixteen here; among 255 untried ones it used to get no draw in
+    ten.
+    """
     evidence = opened(others + 2)
     for outcome in [1.0] * 12 + [0.0] * 4:
         evidence.add(0, [1], [outcome], [0], step=0)

@@ -1,4 +1,4 @@
-"""What is kept of failed responses, and how much."""
+"""Check which failed responses are kept, and how many."""
 
 from __future__ import annotations
 

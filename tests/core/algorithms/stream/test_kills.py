@@ -1,4 +1,4 @@
-"""A stream that is killed at any moment, with calls under way, and resumed from its checkpoint."""
+"""Check a stream that is killed at any moment, with calls in flight, and resumed from its checkpoint."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GROUP, BATCH, COUNT, STEPS, SAVED_EVERY = 4, 6, 24, 28, 4
 
 
 class Killed(Exception):
-    """The process is gone."""
+    """Raised where the process is killed."""
 
 
 class World:
@@ -44,7 +44,7 @@ class World:
 
 
 def teacher(prompt: str) -> str:
-    """Right in two of three calls, and now and then slow."""
+    """Answer right in two of three calls, sometimes slowly."""
     drawn = random.Random(prompt)
     time.sleep(drawn.choice((0.0, 0.0, 0.002)))
     family = prompt.split("family f")[1][0]
@@ -58,7 +58,7 @@ def engine(folder: Path) -> Coevolution:
 
 
 def moments(coevo: Coevolution, world: World, start: int, decided: dict[int, Any]) -> Iterator[Any]:
-    """Train from a step on; yields between any two calls of the engine."""
+    """Train from a step on, and yield between any two calls of the engine."""
     for step in range(start, STEPS):
         if step % SAVED_EVERY == 0:
             yield step, json.dumps(coevo.state_dict())
@@ -78,7 +78,7 @@ def moments(coevo: Coevolution, world: World, start: int, decided: dict[int, Any
 
 @pytest.mark.parametrize("seed", range(8))
 def test_no_decision_differs(seed: int, tmp_path: Path) -> None:
-    """Five kills a run, each at a moment drawn anew; a resumed run may be killed again at once."""
+    """Each run is killed five times at random moments; a resumed run may be killed again at once."""
     world, whole = World(), dict[int, Any]()
     uninterrupted = engine(tmp_path / "whole")
     uninterrupted.begin(world)

@@ -1,4 +1,4 @@
-"""Questions of a kind are alike, in any language and under any instruction; others are not."""
+"""Check that questions of one kind are alike in any language and under any instruction."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_languages_without_spaces(language: str, count: int, seed: int) -> None:
 
 
 def test_languages_side_by_side() -> None:
-    """No language makes questions of another one alike."""
+    """A second language does not make questions more alike."""
     each = [in_language(language, 200, seed=2) for language in LANGUAGES]
     questions = [one for three in zip(*each, strict=True) for one in three]
     alone, pure, _ = found(questions)
@@ -114,7 +114,7 @@ def test_an_instruction_before_a_single_word_that_tells(families: int, seed: int
 def test_a_sentence_that_is_all_that_questions_of_a_kind_share_keeps_its_weight(
     kinds: int, numbers: int, names: int, count: int, seed: int
 ) -> None:
-    """By numbers and names alone others would be as much alike."""
+    """By numbers and names alone, questions of other kinds would be just as much alike."""
     alone, pure, _ = found(sentences(kinds, count, seed, numbers, names))
     assert alone == 0
     assert pure > 0.75
@@ -122,7 +122,7 @@ def test_a_sentence_that_is_all_that_questions_of_a_kind_share_keeps_its_weight(
 
 @SEEDS
 def test_sentences_beside_an_instruction(seed: int) -> None:
-    """What weighs once and what keeps its weight is decided for each word."""
+    """Whether a word counts once or keeps its weight is decided per word."""
     questions = sentences(3, 400, seed, numbers=6, names=1)
     questions += under([INSTRUCTION + " {}"], 0.5, topics(600, seed), seed)
     assert found(questions).pure > 0.95
@@ -158,7 +158,7 @@ def test_late_questions_are_read_as_the_others(
 
 @SEEDS
 def test_the_same_questions_are_alike_in_the_same_way_again(seed: int) -> None:
-    """So a resumed run decides as the whole one."""
+    """Likeness is reproducible, so a resumed run decides as an uninterrupted one."""
     questions = under([INSTRUCTION + " {}", TUTOR + " {}"], 0.7, topics(1_500, seed), seed)
     one, other = (Words(text for text, _ in questions) for _ in range(2))
     for number in reversed(range(0, 1_500, 7)):

@@ -1,4 +1,4 @@
-"""Runs as people make them: an epoch, less, two, a stream, groups of any size. And what is paid there."""
+"""Check runs of realistic lengths (one epoch, less, two, a stream, any group size) and what they cost."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EPOCH = 4
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The update after which each call is made."""
+    """Record the update after which each call is made."""
     steps: list[int] = []
     original = Reflection._asked
 
@@ -35,7 +35,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def order(policy: Families, steps: int) -> list[list[str]]:
-    """The questions of every step, each pass in an order of its own."""
+    """Return the questions of each step, each pass in its own order."""
     batches: list[list[str]] = []
     while len(batches) < steps:
         ids = policy.question_ids()
@@ -47,7 +47,7 @@ def order(policy: Families, steps: int) -> list[list[str]]:
 def drive(
     engine: Coevolution, policy: Families, steps: int, group: int = 6, begin: int = 0
 ) -> Iterator[Any]:
-    """The plans of the steps from `begin` on."""
+    """Return the plans of the steps from `begin` on."""
     for number, ids in enumerate(order(policy, steps)[begin:], begin + 1):
         plan = engine.plan(ids, group)
         engine.observe(policy.trained(plan, engine.policy_version))
@@ -88,8 +88,9 @@ def test_a_checkpoint_with_another_value_is_of_another_run() -> None:
 def test_all_calls_are_made_that_could_be_used_and_no_other(
     steps: int, reply: int, asked: list[int]
 ) -> None:
-    """All questions are hard for ever, so every round can have templates, with first sight even the first
-    one of a question."""
+    """All questions stay hard, so every round can have templates; with first sight even a question's first
+    round can.
+    """
     section = {"reply_steps": reply, "calls_per_hard": "unlimited", "library_size": 1000}
     found = {}
     for known in (True, False):
@@ -119,7 +120,7 @@ def test_without_first_sight_a_single_pass_pays_nothing(
 
 
 def test_nothing_is_asked_when_no_hard_question_comes_again(asked: list[int]) -> None:
-    """In the last pass those that are hard have been met after its second step."""
+    """In the last pass, the hard questions have already been met after its second step."""
     policy = Families(families=1000)
     steps = 3 * EPOCH
     late = [one for batch in order(policy, steps)[-2:] for one in batch]
@@ -138,7 +139,7 @@ def test_nothing_is_asked_when_no_hard_question_comes_again(asked: list[int]) ->
 
 
 def test_rounds_that_serve_several_updates(asked: list[int]) -> None:
-    """Four updates on each round: what comes after the last one was planned is of no use."""
+    """Each round serves four updates; calls after the last round was planned would be useless."""
     policy, rounds = Families(families=1000), 6
     teacher = Teacher(lambda prompt: f"<template>idea {random.random()}</template>")
     engine = engine_with(teacher, stream={"calls_per_hard": "unlimited", "library_size": 1000})

@@ -1,4 +1,4 @@
-"""Which questions are alike."""
+"""Check which questions are alike."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TEXTS = [
 
 
 def plainly(texts: Sequence[str]) -> np.ndarray:
-    """The cosines, from the definition."""
+    """Compute the cosines directly from the definition."""
     documents = [set(re.findall(r"\w+", text.lower())) for text in texts]
     frequency = Counter(word for document in documents for word in document)
     idf = {
@@ -69,7 +69,7 @@ def test_the_most_alike_come_first_and_equal_ones_by_number() -> None:
 
 
 def test_a_common_word_does_not_make_the_index_long() -> None:
-    """Of a word in many questions a part is listed; a rare word still finds all of its questions."""
+    """A word in many questions is only partly listed; a rare word still finds all of its questions."""
     texts = [f"common {'pair' + str(n // 2)}" for n in range(6_000)] + ["other"]
     words = Words(texts)
     assert len(words._listed) < 6_000 + 3_000
@@ -78,7 +78,7 @@ def test_a_common_word_does_not_make_the_index_long() -> None:
 
 
 def test_of_many_that_are_equally_alike_every_question_knows_its_neighbours() -> None:
-    """Once all of them knew the first 128 alone, so that most had nothing in common with any other."""
+    """Once all questions knew only the first 128, so most had no neighbour in common with any other."""
     count = 1_000
     alike = Words([f"family f{n % 2} n{n}" for n in range(count)])
     known = [set(alike.near(number).numbers.tolist()) for number in range(count)]
@@ -102,7 +102,7 @@ def test_none_is_like_itself_alone() -> None:
 def test_late_questions_are_like_those_before_them(
     at_once: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the weights that words had without them; however many come at once."""
+    """Late questions use the word weights from before they came, however many come at once."""
     monkeypatch.setattr(likeness, "_LATE", most)
     texts = drawn_texts(60)
     words = Words(texts[:40])

@@ -1,4 +1,4 @@
-"""A run says how many questions have others like them."""
+"""Check that a run reports how many questions have similar ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from prompt_coevo.types import Question
 
 
 class Unlike(Families):
-    """The first `alike` questions have a word in common, others none."""
+    """Give the first `alike` questions a common word, and the others none."""
 
     alike = 0
 

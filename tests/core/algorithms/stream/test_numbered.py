@@ -1,4 +1,4 @@
-"""Numbers of questions that come, are forgotten and come again."""
+"""Check the numbers of questions that arrive, are forgotten and arrive again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words that come together."""
+"""Check words that occur together."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_words_that_come_independently_stand_for_themselves(seed: int) -> None:
 
 
 def test_rare_words_are_left_alone() -> None:
-    """They say of what kind a question is."""
+    """Rare words are kept because they show a question's kind."""
     assert said(["a b"] * 15 + ["c"] * 15)["a"] == 1  # together by chance, perhaps
     assert said(["a b"] * 49 + ["c"] * 951)["a"] == 1
     assert said(["a b"] * 51 + ["c"] * 949)["a"] == pytest.approx(2, abs=0.01)

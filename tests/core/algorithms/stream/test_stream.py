@@ -1,4 +1,4 @@
-"""The stream under an engine, driven as an adapter drives it."""
+"""Check the stream under an engine, driven as an adapter drives it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_question_stays_hard_until_it_is_solved_without_a_template() -> None:
 
 @pytest.mark.parametrize("hard", [2, 4, 10])
 def test_questions_that_nothing_solves_cost_a_call_each_and_epoch_at_most(hard: int) -> None:
-    """Waves of the first version: 2 749 calls in one search for four such questions."""
+    """The waves of the first version made 2 749 calls in one search for four such questions."""
     policy = Families(count=64, families=1000)
     policy.known = set(policy.question_ids()[hard:])
     teacher = Teacher(lambda prompt: f"<template>idea {len(prompt)}</template>")
@@ -141,7 +141,7 @@ def test_questions_without_a_word_of_their_own_are_no_likeness(text: str) -> Non
 
 
 def test_the_answer_of_a_shown_question_is_no_proof() -> None:
-    """A template that solves what its proposer saw, and nothing else, is not used."""
+    """A template that solves only the questions its proposer saw is not used."""
 
     class Leaking(Families):
         def _one(self, one: Assignment, version: Any) -> Rollout:
@@ -276,7 +276,7 @@ def test_a_model_that_wants_to_end_the_program_ends_a_call() -> None:
 @pytest.mark.parametrize("step", [10**9, -(10**9)])
 @pytest.mark.parametrize("attempt", [0, 7, -1])
 def test_rollouts_of_impossible_weights_do_no_harm(attempt: int, step: int) -> None:
-    """A host may say anything of the weights that wrote a rollout."""
+    """A trainer may report any policy version for a rollout."""
     version = PolicyVersion(attempt, step)
 
     class Lying(Families):
@@ -293,7 +293,7 @@ def test_rollouts_of_impossible_weights_do_no_harm(attempt: int, step: int) -> N
 
 
 def driven(engine: Coevolution, policy: Families, begin: int, end: int) -> list[Any]:
-    """What is decided from one weight update to another."""
+    """Return the decisions between two weight updates."""
     decided = []
     steps = policy.count // BATCH
     for step in range(begin, end):

@@ -1,4 +1,4 @@
-"""What two questions may share."""
+"""Check which tokens two questions can share."""
 
 from __future__ import annotations
 
@@ -54,5 +54,5 @@ def test_any_text_has_tokens_without_spaces(text: str) -> None:
 
 @given(st.text(alphabet="aZ_9-+ .{}", max_size=40))
 def test_a_letter_outside_ascii_changes_nothing_for_the_others(text: str) -> None:
-    """Texts of ASCII alone are read in a faster way."""
+    """ASCII texts take a faster path, which must give the same result."""
     assert tokens(text + " é") == tokens(text) | {"é": None}

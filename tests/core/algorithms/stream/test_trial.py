@@ -1,4 +1,4 @@
-"""How a template comes into use, and what is drawn."""
+"""Check how a template comes into use, and what is drawn."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_the_library_says_how_many_are_too_many() -> None:
 
 
 def test_a_template_is_closed_to_the_kinds_that_it_failed_on_and_to_no_other() -> None:
-    """Proposed for two kinds, tried on one of them alone."""
+    """The template is proposed for two kinds and tried on one of them only."""
     library, known = Library(size=4), evidence()
     made = library.add(Candidate("a", "template"), (0, 3), 0)
     known.open(made.slot, (0, 3))

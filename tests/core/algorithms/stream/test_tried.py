@@ -1,4 +1,4 @@
-"""What is tried where, for how long, and what the reflection model is told of it."""
+"""Check what is tried where, for how long, and what the reflection model learns of it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_where_no_question_is_like_another_a_call_shows_several() -> None:
 
 
 def test_what_one_kind_gave_up_is_tried_by_another_and_not_again_by_the_first() -> None:
-    """A teacher with two texts, drawn blindly: each is right for one family of two."""
+    """A blind teacher draws from two texts, each right for one of two families."""
     drawn = random.Random(0)
     teacher = Teacher(lambda _: f"<template>Think of k{drawn.randrange(2)} .</template>")
     engine, policy = engine_with(teacher), Families(count=48, families=2)
@@ -67,7 +67,7 @@ def test_a_useless_template_is_dropped_once_for_each_kind() -> None:
 
 
 def test_what_is_right_for_one_kind_is_not_closed_to_it_by_others() -> None:
-    """A teacher proposes one text for everything. Before, the kind that it solves lost it."""
+    """A teacher proposes one text for everything; the kind that it solves used to lose it."""
     teacher = Teacher(lambda _: "<template>Think of k7 .</template>")
     policy = Families(count=240, families=40)
     engine = engine_with(teacher)
@@ -96,7 +96,7 @@ def test_all_members_but_one_try_while_nothing_solves_a_question() -> None:
 
 
 def test_calls_pause_while_an_epoch_cannot_try_what_waits() -> None:
-    """A question that is like no other has five rollouts an epoch for what is on trial for it."""
+    """A question unlike all others has five rollouts an epoch for its templates on trial."""
     teacher = Teacher(lambda prompt: f"<template>idea {random.random()}</template>")
     engine, policy = (
         engine_with(teacher, stream={"calls_per_hard": "unlimited"}),
@@ -147,7 +147,7 @@ def test_what_is_not_distilled_is_trained_on_as_it_is() -> None:
 
 
 def test_no_template_at_first_sight_where_those_like_it_are_solved_without_one() -> None:
-    """Two questions of a family are hard, so that a template for it is in use; the others need none."""
+    """Two questions of a family are hard, so a template for it is in use; the others need none."""
     policy = Families(count=96, families=2)
     order = policy.question_ids()
     random.Random(0).shuffle(order)

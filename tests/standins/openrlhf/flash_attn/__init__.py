@@ -1,4 +1,4 @@
-"""Replaces flash-attn: what packed samples need of it in Python, and names for the rest.
+"""Replace flash-attn: the Python functions that packed samples need, and names for the rest.
 
-Attention itself is transformers' own, which tells packed samples apart by their positions.
+Attention itself is transformers' own, which separates packed samples by their positions.
 """

@@ -1,8 +1,8 @@
-"""Replaces vLLM: the calls that OpenRLHF 0.11 makes, answered by transformers on the CPU.
+"""Replace vLLM: the calls that OpenRLHF 0.11 makes, answered by transformers on the CPU.
 
 The log-probs are those under the temperature, before top-p and top-k, so both are refused together with
-`logprobs`. Weights change between two batches only, also after `pause_generation`: a batch under way is
-finished first, where vLLM goes on with half a response under the new weights.
+`logprobs`. Weights change only between two batches, also after `pause_generation`: a running batch is
+finished first, whereas vLLM continues half a response under the new weights.
 """
 
 from .engine import AsyncEngineArgs, AsyncLLMEngine

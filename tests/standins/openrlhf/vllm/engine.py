@@ -1,11 +1,11 @@
-"""Replaces `vllm.AsyncLLMEngine`: generates with transformers, for all requests that wait together.
+"""Replace `vllm.AsyncLLMEngine`: generate with transformers for all requests that wait together.
 
-What it does goes to the file that `COEVO_TEST_SERVER_LOG` names. Version 0 of the weights comes from the
+Its actions go to the file that `COEVO_TEST_SERVER_LOG` names. Version 0 of the weights comes from the
 checkpoint, and each broadcast of all weights makes the next. A resumed run, whose first broadcast has the
-weights of its checkpoint, counts on from `COEVO_TEST_FIRST_VERSION`. A request's tokens follow from
-`COEVO_TEST_SEED`, the engine's seed, the weights' version, the prompt, the sampling parameters (their
-`extra_args` among them), and how often the prompt was asked with these under these weights; not from the
-order in which requests arrive.
+weights of its checkpoint, counts on from `COEVO_TEST_FIRST_VERSION`. A request's tokens depend on
+`COEVO_TEST_SEED`, the engine's seed, the weights' version, the prompt, the sampling parameters (with
+`extra_args`), and how often the prompt was sampled with these under these weights; not on the order in
+which requests arrive.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ _PARTS = frozenset({"weights", "kv_cache"})
 
 @dataclass(kw_only=True)
 class AsyncEngineArgs:
-    """What OpenRLHF asks for. Most often all is in float32, whatever `dtype` says, see
-    `standins.openrlhf.cpu`."""
+    """The arguments that OpenRLHF passes. Usually all is in float32, whatever `dtype` says, see
+    `standins.openrlhf.cpu`.
+    """
 
     model: str
     max_model_len: int
@@ -88,7 +89,7 @@ class AsyncLLMEngine:
         return self._awake != _PARTS
 
     async def sleep(self, level: int = 1) -> None:
-        """Level 1 keeps the weights in main memory, as vLLM does; level 2 forgets them."""
+        """Sleep: level 1 keeps the weights in main memory, as in vLLM; level 2 forgets them."""
         if not self._args.enable_sleep_mode:
             raise RuntimeError("put to sleep without enable_sleep_mode")
         if self._batcher.busy:
@@ -102,7 +103,7 @@ class AsyncLLMEngine:
         self._log({"event": "wake", "tags": tags})
 
     async def reset_prefix_cache(self) -> None:
-        """Nothing is kept between two requests."""
+        """Do nothing: no state is kept between two requests."""
 
     async def pause_generation(self, *, mode: str = "abort") -> None:
         if mode != "keep":
@@ -118,7 +119,7 @@ class AsyncLLMEngine:
     async def collective_rpc(
         self, method: str, timeout: float | None = None, args: tuple[Any, ...] = ()
     ) -> list[None]:
-        """Call a method of OpenRLHF's worker extension, in the one worker that there is."""
+        """Call a method of OpenRLHF's worker extension, in the only worker."""
         if method == "init_process_group":
             await asyncio.to_thread(self._worker.init_process_group, *args)
         elif method == "update_weight":
@@ -144,7 +145,7 @@ class AsyncLLMEngine:
     async def generate(
         self, prompt: TokensPrompt, sampling_params: SamplingParams, request_id: str
     ) -> AsyncIterator[RequestOutput]:
-        """One output, when all is sampled."""
+        """Yield one output, when all is sampled."""
         self._check_ready()
         self.output_processor.unfinished += 1
         try:

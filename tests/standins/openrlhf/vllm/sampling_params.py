@@ -1,4 +1,4 @@
-"""Replaces `vllm.sampling_params`. An unknown parameter is an error, as there."""
+"""Replace `vllm.sampling_params`. An unknown parameter is an error, as in vLLM."""
 
 from __future__ import annotations
 

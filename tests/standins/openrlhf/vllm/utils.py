@@ -6,5 +6,5 @@ from uuid import uuid4
 
 
 def random_uuid() -> str:
-    """A name for a request."""
+    """Return a name for a request."""
     return uuid4().hex

@@ -1,4 +1,4 @@
-"""Replaces vLLM's worker with OpenRLHF's extension of it, `trainer/ray/vllm_worker_wrap.py`."""
+"""Replace vLLM's worker with OpenRLHF's extension of it, `trainer/ray/vllm_worker_wrap.py`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .distributed.utils import StatelessProcessGroup
 
 
 class Worker:
-    """Takes the weights that the actor broadcasts one after the other."""
+    """Receive the weights that the actor broadcasts one after the other."""
 
     def __init__(self, model: Any) -> None:
         self._weights = dict(model.named_parameters())
@@ -28,14 +28,14 @@ class Worker:
         backend: str = "nccl",
         use_ray: bool = False,
     ) -> None:
-        """What `openrlhf.utils.distributed_util.stateless_init_process_group` does at the other end."""
+        """Join the group that `openrlhf.utils.distributed_util.stateless_init_process_group` opens."""
         if use_ray:
             raise NotImplementedError("--vllm.sync_with_ray")
         group = StatelessProcessGroup.create(master_address, master_port, rank_offset, world_size)
         self._group = PyNcclCommunicator(group, "cpu")
 
     def receive(self, name: str, dtype: torch.dtype, shape: torch.Size, last: bool) -> torch.Tensor:
-        """One weight. Raises RuntimeError if it is the last and not all have come."""
+        """Receive one weight. Raises RuntimeError if it is the last and some are missing."""
         weight = torch.empty(shape, dtype=dtype)
         self._group.broadcast(weight, src=0)
         self._missing.discard(name)

@@ -1,4 +1,4 @@
-"""Names only."""
+"""Define the names only."""
 
 from __future__ import annotations
 

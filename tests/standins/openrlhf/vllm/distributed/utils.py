@@ -1,4 +1,4 @@
-"""Replaces `vllm.distributed.utils`: a group of processes outside of torch's default group."""
+"""Replace `vllm.distributed.utils`: a group of processes outside of torch's default group."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TIMEOUT = timedelta(seconds=120)
 
 @dataclass(frozen=True)
 class StatelessProcessGroup:
-    """Who takes part, and the store that rank 0 keeps for all."""
+    """The members of a group, and the store that rank 0 keeps for all."""
 
     rank: int
     world_size: int

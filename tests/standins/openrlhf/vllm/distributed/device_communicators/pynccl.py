@@ -1,4 +1,4 @@
-"""Replaces NCCL by the group's store: OpenRLHF's `broadcast` of each weight goes through it."""
+"""Replace NCCL by the group's store: OpenRLHF's `broadcast` of each weight goes through it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..utils import StatelessProcessGroup
 
 
 class PyNcclCommunicator:
-    """The calls have to come in the same order in all processes."""
+    """Broadcast through the store; calls must come in the same order in all processes."""
 
     def __init__(self, group: StatelessProcessGroup, device: Any) -> None:
         self._group, self._count = group, 0
