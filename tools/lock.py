@@ -50,7 +50,7 @@ def main(names: list[str], *, upgrade: bool) -> None:
 def compiled(
     packages: list[str], extras: list[str], known: str, *options: str, without: Iterable[str] = ()
 ) -> list[str]:
-    """Resolve to requirements, a text for each; versions in `known` are kept."""
+    """Return the resolved requirements, a text for each; versions in `known` are kept."""
     if not packages and not extras:
         return []
     with tempfile.TemporaryDirectory() as folder:

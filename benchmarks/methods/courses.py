@@ -54,7 +54,7 @@ def job_of(
 
 
 def _train(job: Job, studied: Studied, seen: Seen | None = None, **changes: Any) -> ArmResult:
-    """Run as the demo does."""
+    """Train as the demo does, with what the arm has otherwise."""
     seen, world = seen or Seen(), World(job.draw)
     tasks = job.tasks()
     own = studied.plugins(world, job.seed) if studied.plugins else {}
@@ -71,17 +71,17 @@ def _train(job: Job, studied: Studied, seen: Seen | None = None, **changes: Any)
 
 
 def plainly(job: Job, studied: Studied) -> ArmResult:
-    """Run with a teacher that also answers E-SPL's crossover."""
+    """Run as the demo does."""
     return _train(job, studied)
 
 
 def crossing(job: Job, studied: Studied) -> ArmResult:
-    """The demo's teacher; to join two instructions it takes the rules of both, with errors."""
+    """Run with a teacher that also answers E-SPL's crossover."""
     return _train(replace(job, reflection={"function": CrossingTeacher(job.seed)}), studied)
 
 
 class CrossingTeacher:
-    """Run with a policy that does not learn, to see what a search finds by itself."""
+    """The demo's teacher; to join two instructions it takes the rules of both, with errors."""
 
     def __init__(self, seed: int) -> None:
         self._reasoner = FactsTeacher(seed=seed, max_clauses=RULES)
@@ -106,19 +106,15 @@ class CrossingTeacher:
 
 
 def frozen(job: Job, studied: Studied) -> ArmResult:
-    """Spend part of the budget on a search with the frozen policy, the rest on training.
-
-    A question about a word for which templates were found runs under the one that solved most questions
-    about it, and once without, until that solves it.
-    """
+    """Run with a policy that does not learn, to see what a search finds by itself."""
     return _train(job, studied, learning_rate=0.0)
 
 
 def frozen_first(job: Job, studied: Studied) -> ArmResult:
-    """Run with a higher weight for successes under templates: their log-likelihood joins the objective.
+    """Spend part of the budget on a search with the frozen policy, the rest on training.
 
-    A question about a word for which something was found runs under the template that solved most
-    questions about it, and once without, until that solves it.
+    A question about a word for which templates were found runs under the one that solved most questions
+    about it, and once without, until that solves it.
     """
     search, seen = int(studied.options["search"] * job.budget), Seen()
     found = _train(
@@ -160,7 +156,7 @@ def _one_after_the_other(first: ArmResult, second: ArmResult) -> ArmResult:
 
 
 def weighted(job: Job, studied: Studied) -> ArmResult:
-    """Change rounds with distilled rows; a round's rewards are the last ones graded."""
+    """Run with a higher weight for successes under templates: their log-likelihood joins the objective."""
     graded: list[float] = []
 
     def grade(completion: str, answer: str) -> float:
@@ -173,7 +169,7 @@ def weighted(job: Job, studied: Studied) -> ArmResult:
 
 @contextmanager
 def _weighing_more(graded: Sequence[float], weight: float) -> Iterator[None]:
-    """Run TRL's SDFT: the base policy with the explanation teaches the policy without it."""
+    """Change rounds with distilled rows; a round's rewards are the last ones graded."""
     apply = DistillRatio.apply
 
     def changing(
@@ -195,19 +191,16 @@ def _weighing_more(graded: Sequence[float], weight: float) -> Iterator[None]:
 
 
 def sdft(job: Job, studied: Studied) -> ArmResult:
-    """Run TRL's SDPO: an average of the policy with a success of its group teaches the policy.
-
-    The policy's vocabulary lacks the other words of the authors' prompts.
-    """
+    """Run TRL's SDFT: the base policy with the explanation teaches the policy without it."""
     from trl.experimental.sdft import SDFTConfig, SDFTTrainer
 
     return _self_distilled(job, SDFTTrainer, SDFTConfig, studied.options)
 
 
 def sdpo(job: Job, studied: Studied) -> ArmResult:
-    """TRL's SDPO: an average of the policy that is shown a success of its group teaches the policy.
+    """Run TRL's SDPO: an average of the policy with a success of its group teaches the policy.
 
-    What the authors' prompts say around it the policy's vocabulary does not have.
+    The policy's vocabulary lacks the other words of the authors' prompts.
     """
     from trl.experimental.sdpo import SDPOConfig, SDPOTrainer
 

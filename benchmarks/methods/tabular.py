@@ -240,7 +240,7 @@ class Meter:
         self.right: list[NDArray[np.bool_]] = []
 
     def before(self, count: int) -> None:
-        """Take the points that the next `count` rollouts pass, whose weights are still the current ones."""
+        """Measure at the points that the next `count` rollouts pass, with the current weights."""
         passed = min(int(np.searchsorted(self.grid, self._policy.spent + count)), POINTS - 1)
         if passed > len(self.right):
             self._take(passed - len(self.right))

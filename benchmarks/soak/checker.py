@@ -176,7 +176,7 @@ def _fresh(account: Account, attempt: Attempt) -> dict[str, int]:
 
 
 def _used_before(attempt: Attempt, later: list[Attempt]) -> set[int]:
-    """Return the calls that it used before the state that the next attempt has was saved, or at all."""
+    """Return the calls reused before the state that the next attempt loads; all if there is none."""
     used: set[int] = set()
     for line in attempt.after_start:
         if line["event"] == "reused":

@@ -131,7 +131,7 @@ def imported_modules(path: Path, known: Collection[str]) -> set[str]:
 
 
 def test_the_package_imports_nothing_that_is_not_in_the_wheel() -> None:
-    """Check every folder of the checkout that tests and benchmarks can import from."""
+    """Covers the modules of benchmarks, docs/examples and tests, which a checkout could import."""
     beside = {
         path.stem if path.suffix == ".py" else path.name
         for folder in ("benchmarks", "docs/examples", "tests")

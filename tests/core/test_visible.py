@@ -85,7 +85,7 @@ def test_an_error_below_a_log_line_cannot_either(log: io.StringIO) -> None:
 
 
 def test_every_part_of_the_package_logs_there() -> None:
-    """Its name comes with the filter: `markers` sets it up."""
+    """Logger names come from `markers`, which also installs the filter."""
     for folder in ("prompt_coevo", "adapters", "retrieval"):
         for path in (ROOT / folder).rglob("*.py"):
             text = path.read_text("utf-8")

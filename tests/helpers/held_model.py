@@ -153,7 +153,7 @@ class HeldModel:
 
 @contextmanager
 def held_calls() -> Iterator[list[HeldModel]]:
-    """Run background calls by the first model in this list, while it has any.
+    """Yield a list whose first model answers all background calls.
 
     Batches are under way together, the calls of one batch one after the other. Needs a `concurrency` above
     the number of batches that are held at once, or they would wait for each other.

@@ -261,7 +261,7 @@ def _scored(job: Job, folder: Path) -> list[Scored]:
 
 
 def _epochs(job: Job, result: Result) -> list[int]:
-    """Compute epochs: OpenRLHF draws until its loader is exhausted, once more at an even batch count."""
+    """Return the updates at which epochs end. At an even batch count OpenRLHF draws once more."""
     updates, epochs = _start_of(job), []
     for event in result.server:
         if event["event"] == "updated":

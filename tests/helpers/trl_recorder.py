@@ -24,7 +24,7 @@ _ROW = "row_under_test"
 
 
 class _Passes(NamedTuple):
-    """Log-probs that a loss used, and those of the weights that it should have used."""
+    """Log-probs that a loss used, and those that it should have used, computed from the weights."""
 
     used: torch.Tensor
     trained: torch.Tensor

@@ -251,7 +251,7 @@ def _note_policy_rollouts(module: Any) -> None:
 
 
 def _host_state() -> dict[str, str]:
-    """Return the state that training resumes from: trainer process, TransferQueue and rollout server."""
+    """Return the state that a rollout must leave: trainer process, TransferQueue, rollout server."""
     trainer = _trainer[-1]
     awake, checksum = ray.get(ray.get_actor("hfcpu_server_0").state.remote())
     return {

@@ -49,7 +49,7 @@ def check_ages(result: Result) -> set[float]:
 
 
 def test_weights_are_broadcast_while_the_reflection_model_writes(tmp_path: Path) -> None:
-    """The reflection model answers its first call only after training has updated the search's weights."""
+    """The model answers its first call only after training has updated the search's initial weights."""
     running: list[OpenRLHFRun] = []
     during: list[int] = []
 

@@ -108,7 +108,7 @@ def test_the_papers_values_are_the_presets(script: str, tmp_path: Path) -> None:
 
 
 def test_what_openrlhf_counts_in_other_units(script: str, args: dict[str, Any]) -> None:
-    """Updates per batch, whole batches of an episode, and the room for a prompt."""
+    """Checks updates per batch, whole batches of an episode, and the room for a prompt."""
     rollout, data = args["rollout"], args["data"]
     responses = rollout["batch_size"] * rollout["n_samples_per_prompt"]
     assert (

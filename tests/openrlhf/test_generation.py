@@ -84,7 +84,7 @@ def test_a_group_is_one_request(tmp_path: Path, actors: list[Any], sent: list[An
 
 @pytest.mark.usefixtures("_ray")
 def test_the_tokenizer_is_sent_once(tmp_path: Path) -> None:
-    """OpenRLHF sends a tokenizer with every request; sharing one gives the same result."""
+    """OpenRLHF sends a tokenizer with every request; here all requests share one."""
     made: Any = generator(tmp_path, engines(1, TOKENS), QUESTIONS, SIZE, TOKENS)
     for _ in range(2):
         made._dataloader_iter = None

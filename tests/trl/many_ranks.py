@@ -53,7 +53,7 @@ def sharing() -> dict[str, Any]:
 
 
 def whole(model: Any) -> Any:
-    """Give this process all parameters, which ZeRO-3 partitions."""
+    """Return a context in which this process sees all parameters, which ZeRO-3 partitions."""
     if KIND != "zero3":
         return nullcontext()
     import deepspeed

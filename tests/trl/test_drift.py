@@ -219,7 +219,7 @@ def test_log_probs_of_another_width_cannot_be_corrected(make_trainer: Any) -> No
 
 @pytest.mark.parametrize("name", ["_generate", "_calculate_rewards"])
 def test_a_round_that_goes_past_a_wrapped_method(make_trainer: Any, name: str) -> None:
-    """As a patch may that holds the class's own method."""
+    """A patch that holds the class's own method may do so."""
     trainer = make_trainer(max_steps=1)
     settings = {"algorithms": (), "question_id_column": "id"}
     attach(trainer, settings, plugins={"templates": FixedTemplates(HINTS)})

@@ -46,7 +46,7 @@ def awaited(told: Told) -> Any:
 
 
 class Awaited:
-    """An awaitable reward object: TRL checks whether its call is a coroutine."""
+    """A reward object with an async `__call__`, which TRL checks for."""
 
     __name__ = "awaited_object"
 

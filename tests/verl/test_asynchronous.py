@@ -166,7 +166,7 @@ def in_its_second_search(run: VerlRun) -> bool:
 
 @pytest.mark.long
 def test_a_run_that_began_without_the_flag_is_taken_up(tmp_path: Path) -> None:
-    """The prompts of its rollouts sampled ahead are unknown, so others take their place."""
+    """What its rollouts sampled ahead ran under is unknown, so new rollouts replace them."""
     begun = run_verl(
         tmp_path,
         train=rows(MANY),

@@ -85,7 +85,7 @@ def test_a_kl_in_the_reward_and_a_correction_are_on_the_question(tmp_path: Path)
 def test_a_forward_under_the_template_corrects_the_sampler_in_distilled_rows(
     tmp_path: Path,
 ) -> None:
-    """The sampler's log-probs are all above the trainer's, with the same weight in all rows."""
+    """The sampler's log-probs are all above the trainer's; the resulting weight is equal in all rows."""
     drift = 0.25
     result = run(
         tmp_path,

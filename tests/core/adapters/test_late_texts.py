@@ -40,7 +40,7 @@ def test_what_somebody_holds_is_there_after_the_rows_are_gone_and_nothing_else_w
 
 
 def test_of_one_that_is_held_nothing_behind_it_is_fetched() -> None:
-    """When a method holds a rollout, no text after it is fetched: the rows are about to be deleted."""
+    """When the rows are about to go, only the held text is fetched, and none after it."""
     rows = Rows()
     held, *others = rows.rollouts(5)
     del others

@@ -132,7 +132,7 @@ def test_every_shape_of_prompt_is_looked_at() -> None:
 
 
 def test_rows_are_gone_over_as_they_are_scanned() -> None:
-    """Rows are read in the scan and afterwards looked up in the dataset itself."""
+    """Ids come from the scanned rows; later lookups read the dataset itself."""
     scanned = [{**row, "prompt": row["prompt"].upper()} for row in ROWS]
     questions = index(scan=scanned)
     assert questions.ids()[0] == questions.id_at(0) == content_id("TWO AND TWO?", "4")

@@ -104,7 +104,7 @@ def test_a_reward_is_put_on_the_scale(low: float, high: float, reward: float, fo
 
 @pytest.mark.parametrize(("low", "high"), [(0.1, 0.9), (0, 0.7), (0.3, 2.3), (-0.1, 0.95)])
 def test_single_precision_reaches_both_ends_of_the_scale(low: float, high: float) -> None:
-    """Trainers keep rewards in single precision, where .9 is slightly less than .9."""
+    """Trainers keep rewards in single precision, which stores .9 as slightly less."""
     settings = SuccessSettings(low=low, high=high)
     single = lambda value: struct.unpack("f", struct.pack("f", value))[0]  # noqa: E731
     assert (scaled(single(low), settings), scaled(single(high), settings)) == (0.0, 1.0)

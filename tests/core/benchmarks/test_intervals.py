@@ -85,7 +85,7 @@ def test_runs_without_a_partner_do_not_count() -> None:
 def test_the_interval_holds_the_truth_about_as_often_as_it_says(
     seeds: int, words: int, by_seed: float, by_word: float, by_both: float
 ) -> None:
-    """With three seeds, coverage is at least nine in ten; 190 of 200 studies are as stated."""
+    """With three seeds, coverage is at least nine in ten; a 95 % interval covers 190 of 200 studies."""
     rng = np.random.default_rng(1)
     held = 0
     for _ in range(200):

@@ -180,7 +180,7 @@ def test_a_verdict_of_another_shape_lets_nobody_join(answer: Any) -> None:
 
 @pytest.mark.parametrize("count", [0, 2])
 def test_another_number_of_proposals_is_no_answer(count: int) -> None:
-    """Check both candidates requested synchronously and in the background."""
+    """Checks candidates requested synchronously and in the background."""
     parent = Candidate("a", "template")
     request = ProposalRequest("template", (parent,), ())
     proposals = [Proposal(request, ("b",), Reply("b", "stop"))] * count

@@ -1,4 +1,4 @@
-"""Check that a backend's reported cost may be something other than a number."""
+"""Check costs that a backend reports and that are not numbers."""
 
 from __future__ import annotations
 

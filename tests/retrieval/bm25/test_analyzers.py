@@ -157,7 +157,7 @@ def test_no_word_is_empty_and_forms_of_a_text_are_one(text: str) -> None:
 @settings(max_examples=200, deadline=None)
 @given(TEXTS, TEXTS)
 def test_what_stands_before_changes_no_word(before: str, text: str) -> None:
-    """So words kept from an earlier text are the words found again."""
+    """So cached words equal freshly found ones."""
     words = unicode().words
     assert words(f"{before} {text}") == words(before) + words(text)
 

@@ -259,7 +259,7 @@ def test_a_refusal_reaches_only_the_query_that_it_is_about() -> None:
 
 
 def test_a_server_that_refuses_the_whole_request_is_asked_for_its_parts() -> None:
-    """Our server did so once, and others still do."""
+    """Our server used to refuse whole requests, and others still do."""
 
     def script(path: str, body: dict[str, Any] | None) -> Reply:
         assert body is not None

@@ -285,7 +285,7 @@ def test_a_disk_that_is_full_is_an_error_of_the_disk(tmp_path: Path, kind: str) 
 
 
 def test_an_exact_index_takes_its_room_as_it_is_written(tmp_path: Path, small_blocks: None) -> None:
-    """A mapped file would reserve the space, and kill the process where a full disk cannot provide it."""
+    """A mapped file would only promise the space, and a full disk would then kill the process."""
     source, sizes = ready(tmp_path / "hnsw.index", made_vectors(), "HNSW8,Flat"), []
 
     def look(done: int, total: int) -> None:

@@ -313,7 +313,7 @@ def test_other_protocols_disturb_nobody(retriever: EchoRetriever, sent: bytes) -
 
 
 def test_a_server_that_speaks_something_else_is_an_outage() -> None:
-    """The rollout learns of the outage, and of the reply, whatever listens at the address."""
+    """The rollout gets an outage that quotes the reply, whatever listens at the address."""
     with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as threads:
         port = listener.getsockname()[1]
 

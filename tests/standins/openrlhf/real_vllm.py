@@ -41,9 +41,7 @@ def _store_for_nccl(module: Any) -> None:
 def _update_weight(
     self: Any, name: str, dtype: torch.dtype, shape: torch.Size, empty_cache: bool = False
 ) -> float | None:
-    """Load a weight without naming the device cuda, as OpenRLHF's own does. The last one returns a
-    checksum.
-    """
+    """Load a weight on the CPU, where OpenRLHF's own names cuda; return a checksum with the last one."""
     assert dtype == self.model_config.dtype
     weight = torch.empty(shape, dtype=dtype)
     self._model_update_group.broadcast(weight, src=0)

@@ -66,7 +66,7 @@ class Pool:
         return after != before
 
     def add(self, child: Candidate, rating: Rating) -> list[Candidate]:
-        """Add a newcomer. Returns the removed: the one with the lowest upper bound, never the best."""
+        """Add a newcomer. Return the member removed for it: the lowest upper bound, never the best."""
         removed = []
         if len(self) >= self._size:
             best = self.best

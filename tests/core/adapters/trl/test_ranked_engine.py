@@ -34,7 +34,7 @@ def engine_for(ranks: Ranks, watcher: Watcher) -> RankedEngine:
 
 
 def test_a_group_may_span_two_ranks() -> None:
-    """Each rank has three rows of three groups of two, so the middle group spans both."""
+    """Three rows per rank make three groups of two, so the middle group is on both ranks."""
     watcher = Watcher()
     ids = [["a", "a", "b"], ["b", "c", "c"]]
 

@@ -201,7 +201,7 @@ def test_the_next_try_is_later_every_time() -> None:
 
 @pytest.mark.parametrize("reply_steps", [1, 2, 4, 8, 40])
 def test_batches_that_were_under_way_make_one_outage_no_longer(reply_steps: int) -> None:
-    """Replies arrive late, and so does the news of an outage."""
+    """Replies arrive late, so an outage is noticed late."""
     outage, asked = Outage(), []
     for step in range(2_000):
         if step - reply_steps in asked:

@@ -38,7 +38,7 @@ def test_where_no_question_is_like_another_a_call_shows_several() -> None:
 
 
 def test_what_one_kind_gave_up_is_tried_by_another_and_not_again_by_the_first() -> None:
-    """A blind teacher draws from two texts, each right for one of two families."""
+    """The teacher draws at random between two texts, each right for one of two families."""
     drawn = random.Random(0)
     teacher = Teacher(lambda _: f"<template>Think of k{drawn.randrange(2)} .</template>")
     engine, policy = engine_with(teacher), Families(count=48, families=2)
