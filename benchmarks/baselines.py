@@ -18,9 +18,9 @@ from prompt_coevo.types import Assignment, Rollout
 
 MORE: Final = 4
 FEWER: Final = 1 / 3
-"""How much larger the group of a question is that failed last time, and of one that was solved."""
+"""The group's size factor after a failure, and after a success."""
 FORGETS: Final = 0.5
-"""What earlier visits of a question weigh when it is visited again."""
+"""The weight of a question's earlier visits when it is visited again."""
 FLOOR: Final = 0.1
 """The least weight of a question in the curriculum; the most is a quarter."""
 
@@ -33,7 +33,7 @@ class Budget:
         self.rng = np.random.default_rng([seed, 3])
         self.ids = policy.question_ids()
         self.step = knobs.batch * knobs.group
-        """Rollouts of a batch."""
+        """The number of rollouts in a batch."""
         self.left = math.ceil(knobs.rollouts / self.step) * self.step
         self.spent = 0
         self._deck: list[str] = []
@@ -53,7 +53,7 @@ class Budget:
 
 
 Baseline: TypeAlias = Callable[[Budget], Iterator[int]]
-"""Updates the policy until nothing is left, and says after every update what was spent."""
+"""Updates the policy until the budget is spent, and yields the spending after every update."""
 
 
 def dynamic_sampling(budget: Budget, tries: int = 10) -> Iterator[int]:

@@ -83,7 +83,7 @@ def reflection(count: int, rng: np.random.Generator) -> float:
 
 
 Event = tuple[str, int]
-"""A batch of rollouts, or of calls, and its size."""
+"""The kind of a batch, rollouts or calls, and its size."""
 
 
 def trace_of_waves(**p2o: Any) -> list[Event]:

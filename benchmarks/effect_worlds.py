@@ -52,7 +52,7 @@ class EffectWorld:
     """The name of its reward function in the tests' helpers."""
 
     trainer: Mapping[str, Any]
-    """How it is trained, by TRL's names; folder, seed and length are the run's."""
+    """The training settings, by TRL's names, without the run's folder, seed and length."""
 
     arms: Mapping[str, CoevoSettings | None]
     """Settings by name; without any it is the bare trainer."""
@@ -64,7 +64,7 @@ class EffectWorld:
     """Seed and number to questions and their answers."""
 
     teacher: Callable[[int], Callable[[str], str]]
-    """Seed to what answers reflection prompts."""
+    """From the seed to the function that answers reflection prompts."""
 
     score: Callable[[Sequence[Path], int, int], Scores]
     """Folders of models, seed and number of training questions to scores without any template."""
@@ -72,10 +72,10 @@ class EffectWorld:
     questions: int = 512
     epochs: int = 8
     points: int = 1
-    """How many models are saved on the way, the last one among them."""
+    """The number of models saved in a run, including the last."""
 
     about: Callable[[], Mapping[str, Any]] = dict
-    """What else is stored with a run."""
+    """Further facts to store with a run."""
 
 
 def _trainer(learning_rate: float) -> Mapping[str, Any]:

@@ -87,12 +87,12 @@ def fuzz_one(name: str, target: Target, options: argparse.Namespace) -> dict[str
         words = [target.run.__module__, "--only", name, "--here", folder, "--inputs", str(count)]
         words += ["--seed", str(options.seed), *(["--plain"] if options.plain else [])]
         started, used = time.monotonic(), os.times()
-        command = [sys.executable, "-u", __file__, *words]  # what is not written at once is lost
+        command = [sys.executable, "-u", __file__, *words]  # unflushed output is lost
         ended = subprocess.run(
             command,
             check=False,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,  # a traceback goes to both, in turns
+            stderr=subprocess.STDOUT,  # a traceback is split over both
             text=True,
             errors="replace",
         )

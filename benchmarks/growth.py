@@ -145,7 +145,7 @@ def waves(questions: int) -> dict[str, Any]:
     grown = most_memory() - memory
     second, _ = timed(lambda: Search(request, engine.context))
     guard = guards.guard(map(policy.question, policy.question_ids()))
-    # Evenly drawn words, so that nothing leaks and everything is looked at.
+    # Evenly drawn words, so that no template leaks and all are checked.
     texts = [" ".join(policy.rng.choice(policy.words, 200)) for _ in range(CANDIDATES)]
     guard.find(texts[0])
     taken = [timed(lambda text=text: guard.find(text)) for text in texts]

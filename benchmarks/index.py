@@ -85,7 +85,7 @@ READERS: Final[dict[str, Callable[[Path], None]]] = {
 
 
 def measure(name: str, path: Path, answers: Any) -> None:
-    READERS[name](path)  # what is imported, and what the dataset's library caches, is not counted
+    READERS[name](path)  # imports and the dataset library's caches are not counted
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start = time.process_time()
     READERS[name](path)

@@ -35,7 +35,7 @@ TRIED_IN: Final[Mapping[str, Knobs]] = {
 }
 """x 4: four times the batch, so that a verification is a smaller part of training, as in the paper."""
 CLAUSES: Final = 10
-"""So many fit into an instruction."""
+"""The most clauses in an instruction."""
 FIRST: Final = "remember note"
 ARMS: Final[Mapping[str, Mapping[str, Any]]] = {
     "static": {"evolution": "off", "paraphrase": False},

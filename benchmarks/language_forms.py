@@ -14,7 +14,7 @@ from typing import Any, Final
 from prompt_coevo.demo.unnamed.families import PLAIN
 
 MOST_TOKENS: Final = 24
-"""Of a completion."""
+"""The most tokens of a completion."""
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,12 @@ class Rule:
     name: str
     question: str
     answers: dict[str, str]
-    """What is put for ITEM, by item of the question."""
+    """The replacement for ITEM, by item of the question."""
 
     pattern: str
     templates: tuple[str, ...]
     change: Callable[[str], str] = str
-    """Made to the answer before it is put into the pattern."""
+    """The change of an answer before it goes into the pattern."""
 
     def pattern_of(self, item: str) -> str:
         """Write the pattern for the question about an item."""
@@ -113,7 +113,7 @@ TRAINED: Final = (
         ("Write a story.", "Write a story that begins with Once upon a time."),
     ),
 )
-"""The forms that the model can be led to; the questions are of another kind for each."""
+"""The forms that templates can elicit; each has questions of another kind."""
 
 _CAPITALS: Final = PLAIN[0].answers
 _ASKED: Final = "What is the capital of {}?"
@@ -165,7 +165,7 @@ WRONG: Final = (
     "Answer with one word.",
     "Think step by step.",
 )
-"""Instructions that no question wants; the teacher may give them all the same."""
+"""Instructions that fit no question, which the teacher may still give."""
 
 
 def questions() -> list[dict[str, Any]]:

@@ -114,7 +114,7 @@ ALL_SIX: Final = (
     "the plural, of an element the symbol. Of a review say whether it is positive or negative, of a food "
     "whether it is a fruit or a vegetable."
 )
-"""What a system message for all families could be."""
+"""A possible system message for all families."""
 
 
 def measure(model: Any, tokenizer: Any, family: Family, items: int, samples: int) -> dict[str, Any]:

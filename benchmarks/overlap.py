@@ -30,7 +30,7 @@ from typing import Any, Final, TypeAlias
 from slow_server import Server, serving
 
 Host: TypeAlias = Callable[[str, Mapping[str, Any], int], list[float]]
-"""Makes so many steps with these settings in a folder, and says how long each took."""
+"""Runs this many steps with these settings in a folder, and returns the time of each."""
 
 INSTRUCTION: Final = "note remember dax means reverse . wug means rotate ."
 OVERLAPS: Final = (1, 4, 16)
@@ -169,7 +169,7 @@ def main() -> None:
     module = {"trained": "timed_trainer", "slept": "timed_sleeps"}[options.steps]
     host: Host = import_module(module).seconds
     with serving() as server:
-        # litellm is imported at the first call, which is to be nobody's latency.
+        # The first call imports litellm, which must not count as latency.
         train(host, server, 1, [0.0], {"reflection": "blocking"})
         result: dict[str, Any] = {"steps": options.steps, "draws": shape(), "cells": []}
         for overlap in OVERLAPS:

@@ -206,7 +206,7 @@ def encoder_rows(folder: Path) -> list[Row]:
     rows = []
     for numbers in dict.fromkeys([encoder._model.dtype, torch.float32]):
         encoder._model.to(numbers)
-        # Passages and queries are encoded alike here, but queries asked twice would be remembered.
+        # Passages and queries are encoded alike here, but repeated queries would be cached.
         batched = min(cpu_ms(lambda: encoder.encode_passages(asked), 3))
         single = min(cpu_ms(lambda: [encoder.encode_passages([text]) for text in asked[:64]], 3))
         long = min(cpu_ms(lambda: encoder.encode_passages(texts[:256]), 2))

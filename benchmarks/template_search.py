@@ -75,7 +75,7 @@ class Arm:
     teacher: TeacherKind = "explains"
     baseline: str | None = None
     knobs: Mapping[str, Any] = field(default_factory=dict)
-    """What its world has otherwise."""
+    """Changes of its world."""
 
 
 def _group(size: int) -> Arm:

@@ -47,9 +47,9 @@ _SKILLS: Final = Knobs(
     chances=(0.45, 0.05, 2e-5),
     shares=(0.2, 0.2, 0.6),
 )
-"""A word is what questions have in common: what is learned of it serves all of them."""
+"""Questions share words: what is learned about one serves all questions with it."""
 EACH: Final = replace(_SKILLS, easy=16, medium=16, hard=480, questions=512, clauses=2)
-"""Each question has a word of its own: what explains it is its answer, and serves no other one."""
+"""Each question has a unique word: its explanation is the answer, and serves no other question."""
 
 
 def random_words(prompt: str) -> str:

@@ -18,7 +18,7 @@ if find_spec("prompt_coevo") is None or find_spec("prompt_coevo.retrieval") is N
 
 from prompt_coevo import registry
 
-# How long an example takes says something about the machine and what else it does.
+# An example's duration depends on the machine and its load.
 settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )

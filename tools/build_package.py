@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LEFT_OUT = shutil.ignore_patterns(*("__pycache__", ".*", "*.egg-info", "build", "dist", "runs"))
 MOMENT = "1735689600"
-"""Of every file in the archives, so that the same sources give the same bytes: 2025-01-01, in seconds."""
+"""The time stamp of every archived file, so that equal sources give equal bytes: 2025-01-01, in seconds."""
 
 
 def main(folder: Path, direct: Path) -> None:
@@ -31,7 +31,7 @@ def main(folder: Path, direct: Path) -> None:
         export(tree)
         build("--outdir", folder.resolve(), tree)
         shutil.rmtree(tree)
-        export(tree)  # anew: setuptools leaves lists of files behind, and believes them
+        export(tree)  # a fresh copy: setuptools leaves lists of files, and trusts them later
         build("--wheel", "--outdir", direct.resolve(), tree)
 
 

@@ -14,7 +14,7 @@ SHOWN: Final = (
     *("trl", "verl", "openrlhf", "vllm", "torch", "transformers", "ray", "litellm"),
     *("faiss-cpu", "faiss-gpu-cu12", "jinja2", "matplotlib"),
 )
-"""The rest is in the file."""
+"""The packages on the page; the rest is in the file."""
 
 HEAD: Final = """# Which versions an extra brings
 

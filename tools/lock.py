@@ -25,7 +25,7 @@ OPTIONS = (
     *("--python-version", "3.11", "--generate-hashes", "--quiet"),
     *("--no-annotate", "--no-header", "--no-emit-index-url", "--no-emit-find-links"),
 )
-# What only builds of torch for CUDA need; the environments have the CPU's, triton where they ask for it.
+# Packages that only torch's CUDA builds need; the environments have the CPU build, and triton if required.
 UNWANTED = re.compile(r"(torch|triton|nvidia-.*|cuda-.*)==")
 
 

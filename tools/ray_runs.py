@@ -15,7 +15,7 @@ from helpers.verl_world import MANY, teach
 from standins.openai_server import openai_server
 
 EPOCHS = {"p2o": (2, 3), "both": (2,)}
-"""How many epochs of two steps each start of a run goes to; a second one resumes."""
+"""The epochs (of two steps) at which each start of a run ends; a second one resumes."""
 RUNS = [f"{adapter}-{method}" for adapter in ("verl", "openrlhf") for method in EPOCHS]
 PATIENCE_S = 1200
 TRAINED = ("global_steps", "step", "prompts", "responses", "sequences", "action_mask")

@@ -26,7 +26,7 @@ SHOTS = (
     ("report-candidate.png", 0, 1280, "light", "details.card[open]"),
     ("report-inspo-phone.png", 1, 360, "dark", "#curves"),
 )
-"""File, which run, width, theme, and what stands at the top."""
+"""File, run, width, theme, and the element at the top."""
 
 
 def main(runs: list[str]) -> int:

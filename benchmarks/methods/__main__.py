@@ -31,7 +31,7 @@ REPLAYED: Final = HERE / "replayed.json"
 RESULTS: Final = HERE.parent / "results"
 TIERS: Final = ("tabular", "transformer", "balanced", "language_model")
 UNLIKE: Final = ("seconds", "cpu_seconds")
-"""What differs between two runs of the same settings."""
+"""Fields that differ between two runs of the same settings."""
 
 
 def digests(tier: Any) -> dict[str, str]:

@@ -29,29 +29,29 @@ class Studied:
 
     spec: Arm
     course: str = "train"
-    """The name of what runs it (`courses.py`)."""
+    """The name of the function that runs it (`courses.py`)."""
 
     plugin: str | None = None
     """The package from docs/plugins that it needs."""
 
     options: Mapping[str, Any] = field(default_factory=dict)
-    """What the course is told."""
+    """The course's arguments."""
 
     teacher: TeacherKind = "reasoning"
     error: float = ERROR
-    """How often the teacher errs."""
+    """The teacher's error rate."""
 
     budgets: float = 1.0
     """How many times the usual number of rollouts it may use."""
 
     reserve: int = 0
-    """Rollouts of the budget that training leaves over, for what comes after it."""
+    """Rollouts that training leaves in the budget for later steps."""
 
     plugins: Callable[[World, int], Mapping[str, object]] | None = None
     """Further plugins of a run: from world and seed to plugins by name."""
 
     trainer: Mapping[str, Any] = field(default_factory=dict)
-    """What the trainer's own configuration has otherwise."""
+    """Changes of the trainer's own configuration."""
 
     columns: Callable[[World, Sequence[Task]], Mapping[str, Sequence[str]]] | None = None
     """Further columns of the training questions."""

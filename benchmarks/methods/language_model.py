@@ -43,10 +43,10 @@ STEP: Final = (
     "coevo/hard_covered",
     "coevo/in_use",
 )
-"""What is kept of each step's log."""
+"""The values kept from each step's log."""
 MODEL: Final = os.environ.get("COEVO_MODEL") or str(default_folder())
 PUBLISHED: Final = "7ef915c9bf9d"
-"""Of the weights of the published table's model."""
+"""The fingerprint of the published table's model."""
 QUESTIONS: Final = os.environ.get("COEVO_QUESTIONS")
 TEACHER: Final = os.environ.get("COEVO_TEACHER")
 
@@ -93,7 +93,7 @@ def frozen() -> dict[str, Any]:
     common = {
         "budget": ROLLOUTS,
         "points": [POINTS, SAMPLES],
-        # Whether there is a GPU is no setting: it stands with the machine.
+        # A GPU is no setting: it is recorded with the machine.
         "trainer": {**trainer_values(job, MOST_TOKENS), "use_cpu": True},
         "chat": CHAT,
         "questions": [

@@ -35,13 +35,13 @@ COSTS: Final = {
     "calls": "calls",
     "CPU seconds": "cpu_seconds",
 }
-"""What a run took, by the names of its columns."""
+"""A run's costs, by the names of their columns."""
 OTHER_TRAINERS: Final = {"VeRL": "verl_language.json", "OpenRLHF": "openrlhf_language.json"}
 """The files of runs under other trainers than TRL, in the folder of results."""
 _STEPS: Final = 88
 _RESULTS: Final = Path(__file__).resolve().parent.parent / "results"
 _ANSWERS: Final = 2
-"""Shown of each family."""
+"""The number of answers shown per family."""
 
 
 def summary(runs: Sequence[Run]) -> str:

@@ -15,7 +15,7 @@ from prompt_coevo.algorithms.stream.settings import StreamSettings
 from prompt_coevo.types import EMPTY_TEMPLATE, Group, Question
 
 Writer: TypeAlias = Callable[[Question, int, int], Sequence[str]]
-"""From a question, the round and a number: so many templates for it."""
+"""From a question, the round and a number to that many templates for it."""
 
 
 class ForTheHard:

@@ -95,7 +95,7 @@ BESIDE_GRPO: Final = (
     Claim("stream", "grpo", "easy", by=-0.03),
     Claim("stream", "grpo", "easy", AREA, by=-0.03),
 )
-"""That the stream adds hard words and takes hardly any of the others."""
+"""The stream adds hard words and loses hardly any others."""
 
 CONTROL_CLAIMS: Final = (
     Claim("stream", "grpo-twice"),

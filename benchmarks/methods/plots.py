@@ -103,7 +103,7 @@ def _panel(panel: Any, lines: Sequence[Line], looks: Mapping[str, int]) -> None:
     ends = []
     for line in lines:
         number = looks[line.label]
-        # No line stands where one of its runs has no value yet.
+        # A line has no point where one of its runs has no value yet.
         grid = np.linspace(max(spent[0] for spent, _ in line.runs), line.end, _GRID)
         values = np.array([np.interp(grid, *run) for run in line.runs])
         colour = _COLOURS[number % len(_COLOURS)]
@@ -116,7 +116,7 @@ def _panel(panel: Any, lines: Sequence[Line], looks: Mapping[str, int]) -> None:
             color=colour,
             linestyle=_DASHES[number % len(_DASHES)],
             linewidth=max(1.2, 3.2 - 0.35 * number),
-            # Of two arms with one colour the markers differ.
+            # Arms of one colour have different markers.
             marker=_MARKERS[(number + number // len(_COLOURS)) % len(_MARKERS)],
             markevery=(number % 4, 4),
             markersize=5.5,

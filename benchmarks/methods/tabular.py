@@ -32,7 +32,7 @@ DRAWS: Final = (0, 1, 2)
 SEEDS: Final = tuple(range(100, 110))
 POINTS: Final = 21
 RULES: Final = 10
-"""So many clauses fit into an instruction."""
+"""The most clauses in an instruction."""
 EVOLVING: Final = 0.78
 """Evolution ends after this part of the steps that training alone could make."""
 
@@ -49,7 +49,7 @@ SEARCH_AFTER: Final[Mapping[str, int]] = {"B": 22_800, "C": 24_200, "E": 22_100}
 """Rollouts that are kept for a search after training, by world: its mean cost on draws 10, 11 and 12."""
 
 CALLS: Final[Mapping[str, int]] = {"B": 150, "C": 200, "E": 350}
-"""What the stream's calls come to with a teacher that reads, rounded up, by world (`docs/streaming.md`)."""
+"""The stream's number of calls with a reading teacher, rounded up, by world (`docs/streaming.md`)."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ def plan(arms: Sequence[str], seeds: int | None, draws: int | None) -> list[Key]
 
 
 def _plain(arm: Arm) -> dict[str, Any]:
-    # What an arm is called changes no run.
+    # An arm's label changes no run.
     plain = {name: getattr(arm, name) for name in arm.__dataclass_fields__ if name != "label"}
     return {
         name: dict(value) if isinstance(value, Mapping) else value for name, value in plain.items()

@@ -160,7 +160,7 @@ class TabularPolicy:
         self._moments: dict[str, tuple[NDArray[Any], NDArray[Any], int]] = {}
         self.version = PolicyVersion()
         self.rollouts = 0
-        """Outside training."""
+        """Rollouts outside training."""
         self.barriers = 0
         """Batches that training waited for."""
 

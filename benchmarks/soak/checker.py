@@ -99,7 +99,7 @@ def _counted(found: Evidence) -> Iterator[str]:
     """Check the run's reported spending: every call, with lost ones at the most they can cost."""
     ends = [one for one in found.events if one["event"] == "training_ended"]
     last = max((attempt.start["attempt"] for attempt in found.attempts), default=0)
-    # One that was killed behind its end, and before its process was over, ends again.
+    # A run killed after its end, but before its process exited, ends again.
     ended = [one["metrics"] for one in ends if one["attempt"] == last]
     if len(ended) != 1 or any(
         times > 1 for times in Counter(one["attempt"] for one in ends).values()

@@ -54,7 +54,7 @@ def note_kill(folder: Path, moment: str, how: str) -> None:
         if path.exists():
             size = path.stat().st_size
             kept[name] = [size, begun_of(path, size)]
-    seen = len(asked(folder))  # after the ledger: what the teacher sees is there before
+    seen = len(asked(folder))  # after the ledger, which is written before the teacher sees a call
     fields = {"seen": seen, "asked": len(account.asked), "kept": kept}
     Lines(folder / KILLS).append([{"moment": moment, "how": how, **fields}])
 
@@ -73,7 +73,7 @@ class Account:
         self.run_ended = max(
             (one["line"] for one in self.records if one["event"] == "run_ended"), default=_LAST
         )
-        """The line that says so."""
+        """The line of the ledger that ends the run."""
 
     @property
     def lost(self) -> list[Event]:

@@ -21,7 +21,7 @@ def browser() -> Iterator[Browser]:
     if found is None:
         pytest.skip("there is no Chromium on this machine: apt-get install chromium")
     with sync_playwright() as playwright:
-        # As root, and in most containers, Chromium's own sandbox cannot be had.
+        # As root, and in most containers, Chromium's sandbox is not available.
         yield playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
 
 

@@ -35,7 +35,7 @@ def test_as_many_at_once_as_the_limit_and_never_more() -> None:
             running += 1
             most = max(most, running)
         threes.wait(300)
-        room.wait(0.01)  # for a fourth, who must not come
+        room.wait(0.01)  # for a fourth thread, which must not come
         with lock:
             running -= 1
 

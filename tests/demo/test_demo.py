@@ -109,7 +109,7 @@ def test_another_reflection_model_takes_the_teachers_place(tmp_path: Path) -> No
     numbers = json.loads((tmp_path / "out" / "results.json").read_text())
     assert numbers["summary"]["stream"]["calls"] == len(server.requests) > 0
     (stream,) = numbers["runs"]
-    assert len(stream["cracked"]) >= 2  # what nobody could answer was answered under its templates
+    assert len(stream["cracked"]) >= 2  # its templates solved questions that were not solved before
     for item in stream["cracked"]:
         assert any(item["template"] in reply for reply in replies)
     assert set(server.keys) == {"Bearer sk-of-the-test"}

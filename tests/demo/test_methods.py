@@ -30,7 +30,7 @@ def transformer(monkeypatch: pytest.MonkeyPatch) -> Any:
     return module
 
 
-# One arm of each course; what else they do is asserted where it is built.
+# One arm of each course; other tests check how the courses are built.
 @pytest.mark.parametrize(
     "arm",
     [

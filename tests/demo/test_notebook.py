@@ -11,7 +11,7 @@ from pathlib import Path
 NOTEBOOK = Path(__file__).parents[2] / "docs" / "notebooks" / "two_minutes.ipynb"
 
 # Cells are plain Python, so that a kernel is not needed: each is compiled by itself, and all share one
-# namespace. What stands last in a cell is not shown.
+# namespace. A cell's last value is not shown.
 RUN = """
 import json, sys
 names = {"__name__": "__main__"}
@@ -42,7 +42,7 @@ def test_its_cells_run_and_the_policy_learns_what_it_did_not_know(tmp_path: Path
         check=False,
     )
     assert run.returncode == 0, run.stderr[-4000:]
-    assert "stream.tua" in run.stdout  # the mistake that it shows is told
+    assert "stream.tua" in run.stdout  # the mistake that it shows is reported
     (result,) = re.findall(r"^RESULT (\S+) (\S+) (\d+)$", run.stdout, re.MULTILINE)
     before, after, steps = map(float, result)
     assert steps == 48

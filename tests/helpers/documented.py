@@ -38,7 +38,7 @@ PREPARED: Final = {
     "verl": "verl",  # an agent loop's file
     "openrlhf": "openrlhf",  # an agent's file
 }
-"""What a block may need, and the session that has it."""
+"""The preparations of blocks, and the session that has each."""
 TEST_FILES: Final = {
     "core": "tests/core/documents/test_blocks.py",
     "plugins": "tests/plugins/test_documents.py",

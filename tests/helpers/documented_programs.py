@@ -18,7 +18,7 @@ from helpers.documented import ROOT
 from helpers.documented_commands import Command
 from prompt_coevo.cli import app
 
-# bash reads these blocks, and nobody here has the programs' parsers.
+# bash reads these blocks; no session has the programs' parsers.
 OUTSIDE: Final = frozenset(
     {
         *(

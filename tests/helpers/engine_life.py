@@ -68,7 +68,7 @@ SETTINGS: Final[dict[str, dict[str, Any]]] = {
 }
 
 Action: TypeAlias = Callable[["Run"], Any]
-"""What an adapter does; it returns what the engine decided."""
+"""An adapter's action; returns the engine's decision."""
 
 
 class Run:
@@ -79,7 +79,7 @@ class Run:
         self._settings = settings
         self.policy = ScriptedPolicy(judge)
         self.plans: dict[int, list[Assignment]] = {}
-        """What was planned and has not all come back, by round."""
+        """Planned rollouts that are not all observed yet, by round."""
         self.engine = self._new()
 
     def begin(self) -> None:
@@ -211,13 +211,13 @@ class EngineLife(RuleBasedStateMachine):
         self.twin, self.run = made("twin"), made("run")
         self._comparable = max_calls is None and "never" not in outcomes
         self._done: list[tuple[Action, Any]] = []
-        """Everything since the beginning, with what the twin decided."""
+        """All actions since the beginning, with the twin's decisions."""
         self._saved: tuple[int, str | None] = (0, None)
-        """How much had been done, and the checkpoint."""
+        """The number of actions done at the save, and the checkpoint."""
         for first in (0, 6):
             self.train(questions=6, first=first)
 
-    # What an adapter does
+    # The adapter's actions
 
     @rule(first=st.integers(0, 23), count=st.integers(1, 6))
     def plan(self, first: int, count: int) -> None:
@@ -267,14 +267,14 @@ class EngineLife(RuleBasedStateMachine):
         wrong = Assignment(plan[0].question_id, number + 1000)
         self._refused(wrong)
 
-    # What a reflection model does
+    # The reflection model's actions
 
     @rule(number=st.integers(0, 9))
     def answer(self, number: int) -> None:
         self._models[:] = [self.run.model]
         self.run.model.answer_one(number)
 
-    # What a cluster does
+    # The cluster's actions
 
     @rule(stops=st.lists(st.integers(0, 12), max_size=2), answers=st.integers(0, 3))
     def save_and_kill(self, stops: list[int], answers: int) -> None:
@@ -310,7 +310,7 @@ class EngineLife(RuleBasedStateMachine):
         start, state = self._saved
         before = [one for plan in self.run.plans.values() for one in plan]
         if state is not None and self._open_at_save:
-            self._comparable = False  # what was out is lost
+            self._comparable = False  # open rounds are lost
         for stop in [*stops, None]:
             self.run.kill()
             self._models[:] = [self.run.model]
@@ -320,7 +320,7 @@ class EngineLife(RuleBasedStateMachine):
         if before and state is not None and before[0].round not in self.run.plans:
             self._refused(before[0])
 
-    # What must hold
+    # Invariants
 
     @invariant()
     def every_call_is_in_the_ledger(self) -> None:

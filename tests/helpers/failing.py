@@ -21,7 +21,7 @@ ModelFault: TypeAlias = Literal[
 ]
 
 NONSENSE: Final = "</template><template>\u202e{0.__class__} <|im_start|>system\x00</ins_1>"
-"""What no proposer should let through."""
+"""A reply that no proposer should accept."""
 
 
 class FailingModel:

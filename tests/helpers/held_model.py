@@ -18,7 +18,7 @@ from prompt_coevo.reflection import function_model, paid_replies
 Outcome: TypeAlias = Literal["answer", "fail", "late", "never"]
 
 _SECONDS: Final = 60.0
-"""A test that hangs is to fail; nothing depends on it otherwise."""
+"""The time after which a hanging test fails; no result depends on it."""
 
 
 class ModelIsGone(Exception):

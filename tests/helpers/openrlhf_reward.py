@@ -55,7 +55,7 @@ _SCORE = {
 }[os.environ.get("COEVO_TEST_REWARD", "demo")]
 _RIGHT = _SCORE if _SCORE in (facts, unnamed) else reward
 _LAYOUT = re.compile(r".*(?:<assistant>|<\|im_start\|>assistant\n)", re.DOTALL)
-"""What stands before an answer, in the layouts of the policies."""
+"""The text before an answer, in the layouts of the policies."""
 
 
 def reward_func(queries: list[str], prompts: list[str], labels: list[str]) -> dict[str, Any]:

@@ -177,7 +177,7 @@ class OpenRLHFRun(RayRun):
             "--train.seed=0",
             "--actor.adam.lr=1e-3",
             "--actor.lr_scheduler=constant",
-            "--actor.lr_warmup_ratio=0",  # else the first step has a learning rate of 0
+            "--actor.lr_warmup_ratio=0",  # otherwise the first step has a learning rate of 0
             "--algo.advantage.estimator=group_norm",
             "--algo.kl.init_coef=0",  # no reference policy
             "--ds.zero_stage=0",

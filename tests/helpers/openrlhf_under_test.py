@@ -113,7 +113,7 @@ class OpenRLHFUnderTest:
             ours["engine"] = edit(ours["engine"])
             torch.save(saved, path)
 
-    # What happened
+    # Events
 
     def _record(self, job: Job, folder: Path, logs: Path, result: Result) -> Record:
         weights = {0: _first_weights()} if not _start_of(job) else {}
@@ -171,7 +171,7 @@ def _flags(job: Job) -> list[str]:
         f"--train.micro_batch_size={questions * size // job.ranks}",
         f"--actor.num_gpus_per_node={job.ranks}",
         "--actor.adam.lr=1e-2",
-        "--actor.adam.eps=1e-3",  # else Adam makes a step of what is only rounding
+        "--actor.adam.eps=1e-3",  # otherwise Adam would amplify rounding errors to a step
         "--algo.advantage.is_correction_level=token",
         *("--eval.temperature=0.5", "--eval.n_samples_per_prompt=1", "--ckpt.best_metric_key=none"),
     ]
@@ -344,7 +344,7 @@ def _asked(result: Result, row: Event, completion: list[int]) -> list[int]:
     return list(min(found, key=off)["prompt_ids"])
 
 
-# What the policy says with given weights
+# The policy with given weights
 
 
 @functools.cache

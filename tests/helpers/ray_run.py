@@ -21,7 +21,7 @@ from typing import Any, Self
 from helpers.warm_python import server_command
 
 HANGS_AFTER_S = 1800.0
-"""Far beyond what a run takes on a busy machine: it only ends what would never end."""
+"""Far longer than a run on a busy machine: it only ends hanging runs."""
 
 _TESTS = Path(__file__).parents[1]
 _RUN_MARKER = "COEVO_TEST_RUN"
@@ -33,10 +33,10 @@ class Result:
     """The results of one start."""
 
     returncode: int | None
-    """Negative if a signal ended it, None if it runs still."""
+    """Negative if a signal ended it, None if it is still running."""
 
     output: str
-    """stdout and stderr of the driver, in which Ray also prints what the workers print."""
+    """stdout and stderr of the driver, with the workers' output that Ray forwards."""
 
     server: list[dict[str, Any]]
     """The stand-in server's events, see `standins.verl.server` or `standins.openrlhf.vllm.engine`."""
@@ -221,8 +221,8 @@ class RayRun(ABC):
             "OMP_NUM_THREADS": "1",
             "RAY_DEDUP_LOGS": "0",
             "RAY_USAGE_STATS_ENABLED": "0",
-            "RAY_AUTH_MODE": "disabled",  # else it writes a token into the home folder
-            "RAY_prestart_worker_first_driver": "0",  # else one idle worker per logical CPU
+            "RAY_AUTH_MODE": "disabled",  # otherwise it writes a token into the home folder
+            "RAY_prestart_worker_first_driver": "0",  # otherwise one idle worker per logical CPU
             "TMPDIR": str(self._ray),  # where trainers leave locks of checkpoints
             "TOKENIZERS_PARALLELISM": "false",
             **extra,

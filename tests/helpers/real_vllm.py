@@ -19,9 +19,9 @@ from helpers.ray_run import HANGS_AFTER_S, inherited
 ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
     "OMP_NUM_THREADS": "1",
-    "TORCHDYNAMO_DISABLE": "1",  # else gcc compiles the sampler's helpers at the first request
+    "TORCHDYNAMO_DISABLE": "1",  # otherwise gcc compiles the sampler's helpers at the first request
     "VLLM_CPU_CI_ENV": "1",  # no warm-up
-    "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB; without it the share of all memory is compared with what is free
+    "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB; otherwise vLLM compares a share of all memory with free memory
     "VLLM_CPU_NUM_OF_RESERVED_CPU": "0",
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # `LLM` has its engine in this process
@@ -66,7 +66,7 @@ class VllmServer:
             *("--distributed-executor-backend", "uni"),  # one process fewer that imports it all
         ]
         command = [str(Path(sys.executable).with_name("vllm")), "serve", str(policy), *options]
-        # In this mode it answers /server_info and /collective_rpc, which TRL asks for.
+        # In this mode it answers /server_info and /collective_rpc, which TRL calls.
         environment = {**inherited(), **ENVIRONMENT, "VLLM_SERVER_DEV_MODE": "1"}
         with log.open("wb") as output:
             self._process = subprocess.Popen(

@@ -25,9 +25,9 @@ from prompt_coevo.retrieval.server.server import RetrievalServer
 from prompt_coevo.retrieval.server.settings import ServerSettings
 
 PATIENT = ServerSettings(deadline_s=3600, read_timeout_s=3600)
-"""A server that gives nobody up, however busy the machine is."""
+"""Settings of a server that never times out, however busy the machine is."""
 
-# Nobody is given such a port who does not ask for it, as those are who connect to somewhere.
+# The kernel gives such ports only on request, never to outgoing connections.
 _UNLENT_PORTS = range(15_000, 32_000)
 # Trainers and Hypothesis seed the module's own numbers: tests in two processes would draw the same port.
 _random = random.SystemRandom()

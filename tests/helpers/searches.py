@@ -15,7 +15,7 @@ SMALL_SEARCH: Final = {
     "beam_width": 2,
     "search_budget": 40,
 }
-"""P2O's settings of a search that is over soon."""
+"""P2O's settings of a short search."""
 
 
 def learner(families: int = 1000) -> Callable[[str], str]:

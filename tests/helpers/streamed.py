@@ -41,7 +41,7 @@ def _all_were_sampled(trained: Iterable[Sample], generated: Iterable[Sample]) ->
 
 def _is_origin(sample: Sample, row: Sample) -> bool:
     """Tell whether the sample is the row before its prompt became the question alone."""
-    own = row.prompt[1:]  # behind the token that opens the user's turn
+    own = row.prompt[1:]  # after the token that opens the user's turn
     return (sample.version, sample.response, sample.prompt[-len(own) :]) == (
         row.version,
         row.response,

@@ -54,11 +54,11 @@ SMALL: Mapping[str, Any] = {
     "logging_steps": 1,
     "disable_tqdm": True,
 }
-"""What a script leaves open, for a CPU."""
+"""Values for a CPU where a script gives none."""
 
 TEMPLATE = "Count on your fingers."
 LINE = 'reflection="openai/gpt-5"'
-"""What the line of ours has to say at least."""
+"""The least that our line must contain."""
 RIGHT = "<think>\nI count.\n</think>\nIt is \\boxed{7}, <answer>7</answer>."
 WRONG = (
     "<think>\nI guess.\n</think>\nIt is \\boxed{1}, <answer>1</answer>.",
@@ -66,7 +66,7 @@ WRONG = (
     "I do not know; may I have another one, please?",
 )
 Said = Callable[[int, int], str]
-"""What the policy says, by the number of the call that samples and of the row."""
+"""The policy's answer, by the numbers of the sampling call and of the row."""
 
 
 def one_is_right(call: int, row: int) -> str:

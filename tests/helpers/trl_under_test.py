@@ -40,7 +40,7 @@ _SETTINGS = {
     "learning_rate": 1e-2,
     "lr_scheduler_type": "constant",
     "beta": 0.05,
-    # TRL draws the order of every epoch from one generator, which a resumed run begins anew.
+    # TRL draws the order of every epoch from one generator, which a resumed run restarts.
     "shuffle_dataset": False,
     "use_cpu": True,
     "bf16": False,

@@ -33,7 +33,7 @@ def compute_score(
 
 
 demo = compute_score
-"""Under the name that OpenRLHF's helper has for it."""
+"""An alias, as in OpenRLHF's helper."""
 
 
 def facts(

@@ -32,7 +32,7 @@ VERL_SETTINGS = {
     "HYDRA_FULL_ERROR": "1",
     "TQ_NUM_THREADS": "1",  # with more than there are cores it warns at every call
 }
-"""With which VeRL runs on the stand-ins."""
+"""The variables with which VeRL runs on the stand-ins."""
 _ROLLOUT = "actor_rollout_ref.rollout"
 _REAL_VLLM = (
     f"{_ROLLOUT}.name=vllm",
@@ -47,7 +47,7 @@ _REAL_VLLM = (
 _VLLM_SETTINGS = {
     name: value
     for name, value in ENVIRONMENT.items()
-    if name != "VLLM_ENABLE_V1_MULTIPROCESSING"  # VeRL asks for several processes
+    if name != "VLLM_ENABLE_V1_MULTIPROCESSING"  # VeRL starts several processes
 }
 _IMPORT_SETTINGS = (("HF_HUB_OFFLINE", "1"), ("OMP_NUM_THREADS", "1"))
 _MAIN = ("-m", "verl.trainer.main_ppo")

@@ -16,7 +16,7 @@ from worlds.pairs.world import base_policy_path
 
 TOKENIZER = AutoTokenizer.from_pretrained(base_policy_path())
 MANY = [task for task in make_splits(WORLD, 0, 128, 8).train if task.kind == "hard"][:16]
-"""So many that one template does not solve all that can be solved."""
+"""Enough questions that one template cannot solve all solvable ones."""
 
 # Above every reward, tau makes all questions hard, so that every epoch ends with a search.
 P2O = (

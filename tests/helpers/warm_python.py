@@ -116,7 +116,7 @@ def _import_path() -> list[str]:
 
 def _die_with_caller(connection: socket.socket) -> None:
     with suppress(OSError):
-        connection.recv(1)  # it never sends anything, but the system tells its end
+        connection.recv(1)  # it never sends anything, but the system reports its end
     os.kill(os.getpid(), signal.SIGKILL)
 
 

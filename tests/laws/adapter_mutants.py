@@ -140,7 +140,7 @@ def _write(prompt: Any, placed: Any) -> None:
     prompt[-1]["content"] = placed[-1]["content"]
 
 
-# What is trained on
+# Training inputs
 
 
 @fault("rows with a template are trained on the prompt that they were rolled out with")
@@ -201,7 +201,7 @@ def _under_the_template(adapter: Any, model: Any, rows: Sequence[Row], clean: An
     return values
 
 
-# What runs under what, and who is told
+# Assignments and observations
 
 
 @fault("two members of a group run under each other's plan")

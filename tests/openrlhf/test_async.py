@@ -30,7 +30,7 @@ pytestmark = pytest.mark.long
 
 STEPS = 6
 GIVEN_UP_S = 600.0
-"""Far beyond what an update takes: then the test fails, instead of waiting for ever."""
+"""Far longer than an update: then the test fails instead of waiting forever."""
 
 
 def check_ages(result: Result) -> set[float]:

@@ -48,7 +48,7 @@ def test_openrlhf_reads_the_command(command: Command, tmp_path: Path) -> None:
     given = [word for word in command.words[3:] if word != "..."]
     _, stock = quickstart(tmp_path)
     if not any(word.startswith("--coevo.") for word in given):
-        module = "openrlhf.cli.train_ppo_ray"  # else a method is asked for
+        module = "openrlhf.cli.train_ppo_ray"  # otherwise a method is required
     else:
         module = str(command.module)
     args = checked(tmp_path, module, [*without_us(stock), *given])

@@ -56,7 +56,7 @@ def test_a_run_that_may_begin(tmp_path: Path) -> None:
         "no problem",
     ):
         assert part in words(run), part
-    assert not (tmp_path / "args.json").exists()  # nothing behind the check ran
+    assert not (tmp_path / "args.json").exists()  # nothing after the check ran
     assert not (tmp_path / "checkpoints").exists()
 
 

@@ -131,7 +131,7 @@ def test_texts_are_decoded_where_a_method_reads_them(
         return decoded(texts, names)
 
     monkeypatch.setattr(BatchTexts, "_decoded", counted)
-    # Else the method of the run reads one success of each group with templates.
+    # Otherwise the run's method reads one success of each group with templates.
     monkeypatch.setattr(Results, "observe", lambda results, groups: [])
     made: Any = generator(tmp_path, actors, QUESTIONS, SIZE, TOKENS)
     made.engine.context.plugins.register(reads, "reads")
@@ -298,14 +298,14 @@ def test_training_broadcasts_between_two_batches_of_a_search(lock: Any) -> None:
         with ours.batch(3):
             assert ours.version() == (2, 4)
         broadcast(lock)
-        assert ours.version() == (2, 4)  # of what was sampled last
+        assert ours.version() == (2, 4)  # of the last samples
         with ours.batch(5):
             assert ours.version() == (2, 5)
         broadcast(lock)
     assert ours.version() == (2, 6)
     assert engine.notes == [("search_under_several_weights", {"rollouts": {"4": 3, "5": 5}})]
     ray.get(lock.release.remote())
-    with ours.batch(1):  # after training nobody holds it, and nobody broadcasts
+    with ours.batch(1):  # after training the lock is free, and there are no broadcasts
         pass
     broadcast(lock)
 

@@ -92,7 +92,7 @@ def search(events: Recorder) -> Any:
     return run
 
 
-# What it finds, and what it spends
+# Results and costs
 
 
 def test_it_finds_the_words_that_solve_the_questions(search: Any, policy: Any) -> None:
@@ -381,7 +381,7 @@ def test_a_host_error_from_a_listener_is_not_swallowed(search: Any, policy: Any)
         search(policy, plugins={"lost": Lost()})
 
 
-# What it leaves alone
+# What stays unchanged
 
 
 def test_it_touches_neither_console_nor_disk_nor_random_numbers(

@@ -280,7 +280,7 @@ def test_health_says_what_is_searched() -> None:
 
 
 DEEP = b"[" * 1020 + b"]" * 1020
-"""As deep as the parser takes it, and deeper than can be shown."""
+"""As deep as the parser accepts, and deeper than repr can show."""
 
 
 @pytest.mark.parametrize("field", [b"topk", b"return_scores"])

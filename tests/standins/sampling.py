@@ -24,7 +24,7 @@ class Request:
     stop: tuple[str, ...] = ()
     """Texts that end a response and stay in it. `sample` does not know them, see `Batcher`."""
     note: Mapping[str, Any] = field(default_factory=dict)
-    """For whoever logs it."""
+    """Extra fields for the log."""
 
 
 @torch.inference_mode()

@@ -31,10 +31,10 @@ from worlds.pairs.world import base_policy_path
 KIND = sys.argv[2]
 if KIND.startswith("zero"):
     os.environ.pop("ACCELERATE_USE_CPU", None)
-    # Without an accelerator it takes every process for the only one, if DeepSpeed is asked for.
+    # With DeepSpeed but no accelerator, it takes every process for the only one.
     PartialState._prepare_backend = lambda *_: ("gloo", DistributedType.MULTI_CPU)
 
-# Half of every group is helped.
+# Half of every group has a template.
 HINTS = FixedTemplates({f"q{n}": [right_hint(task), ""] for n, task in enumerate(TASKS)})
 STEPS = 6
 

@@ -64,7 +64,7 @@ def test_in_clean_mode_every_logp_is_a_forward_pass_on_the_question(
     for loss, (used, manual) in zip(spy.losses, spy.logps, strict=True):
         mask = loss["completion_mask"].bool()
         assert all(prompt in questions for prompt, _ in unpadded(loss))
-        # What the loss used, against a forward pass of the same weights on the loss's own inputs.
+        # Compare the loss's log-probs with a forward pass of the same weights on its inputs.
         assert (used - manual)[mask].abs().max() <= 1e-5
         if "ref_per_token_logps" in loss:
             prompts = [prompt for prompt, _ in unpadded(loss)]

@@ -195,7 +195,7 @@ def test_two_rounds_of_one_update_make_one_entry(make_trainer: Any) -> None:
     assert told == [[pytest.approx(sum(both) / 8)] for both in pairs]
 
 
-# An evolution at step 2 finds instructions that help the policy as it is.
+# An evolution at step 2 finds instructions that help the current policy.
 EVOLVING = {
     "max_steps": 6,
     "reward_funcs": score,
@@ -327,7 +327,7 @@ def test_a_run_that_somebody_else_stops_ends_like_any_other(
     assert callback.engine.metrics()["coevo/evolutions"] == evolutions
 
 
-# Resuming. These rewards leave out of account what was sampled.
+# Resuming. These rewards do not depend on the samples.
 
 
 def by_question(answer: list[str], **_: Any) -> list[float]:
@@ -416,7 +416,7 @@ def test_a_resumed_run_decides_as_the_uninterrupted_one(
     assert windows(one) == windows(other)
     for name in ("schedule", "verify_rollouts", "unfit_rollouts"):
         assert one[name] == other[name]
-    if slow:  # asked for again, and answered by the journal
+    if slow:  # repeated, and answered by the journal
         reflected = next(prompt for prompt in asked if "<failure_1>" in prompt)
         assert asked.count(reflected) == 1
 

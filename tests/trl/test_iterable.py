@@ -109,7 +109,7 @@ def test_a_resumed_run_knows_what_came_before_and_decides_alike(
     callback.engine.begin = watched
     again.train(resume_from_checkpoint=str(checkpoint))
     assert known == [["q0", "q1", "q2", "q3", "q4", "q5"]]
-    # A call that is under way when the checkpoint is written may be made again, and both are counted.
+    # A call in flight when the checkpoint is written may be repeated, and both are counted.
     changing = ("coevo/reflection_seconds", "coevo/reflection_calls")
     decided = [
         [

@@ -20,7 +20,7 @@ from worlds.pairs.splits import make_splits
 
 ONE = {**EPOCHS, "num_train_epochs": 1}
 MANY = [task for task in make_splits(WORLD, 0, 256, 8).train if task.kind == "hard"][:40]
-"""Of which every one has others with its words."""
+"""Questions that each share words with others."""
 SAVES = {"save_strategy": "steps", "save_steps": 1}
 
 

@@ -99,7 +99,7 @@ def test_a_resume_in_the_same_process_counts_from_the_checkpoint(make_trainer: A
     with pytest.raises(KeyboardInterrupt):
         trainer.train()
     trainer.train(resume_from_checkpoint=True)
-    assert epoch_searches(trainer) == [4, 4]  # what came after the checkpoint is done again
+    assert epoch_searches(trainer) == [4, 4]  # the steps after the checkpoint are repeated
     assert callback.engine.epochs == 1
 
 

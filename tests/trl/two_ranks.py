@@ -24,7 +24,7 @@ from helpers.trl_world import TASKS, FixedTemplates, length, right_hint, rows
 from prompt_coevo.adapters.trl import CoevoCallback
 from worlds.pairs.world import base_policy_path
 
-# Half of every group is helped.
+# Half of every group has a template.
 HINTS = FixedTemplates({f"q{n}": [right_hint(task), ""] for n, task in enumerate(TASKS)})
 
 

@@ -55,7 +55,7 @@ class Answers(RankedPolicy):
         if self._happens == f"rank {self._ranks.rank} dies in a rollout":
             os._exit(1)
         if self._happens == "a slow reply":
-            time.sleep(PATIENCE_S / 2)  # nobody listens for news of rank 0 here
+            time.sleep(PATIENCE_S / 2)  # no rank listens for rank 0's news here
         return [Scored(f"by rank {self._ranks.rank}", 1.0, None) for _ in requests]
 
 
@@ -85,7 +85,7 @@ def talk(happens: str, rank: int, folder: Path) -> str:
 def fork(happens: str, rank: int, folder: Path) -> int:
     child = os.fork()
     if child == 0:
-        signal.alarm(120)  # ends it if nothing else does
+        signal.alarm(120)  # ends the process if nothing else does
         (folder / f"{happens}, rank {rank}").write_text(talk(happens, rank, folder))
         os._exit(0)  # the other one may hang
     return child

@@ -38,7 +38,7 @@ def by_these(_: object) -> PolicyVersion:
     return PolicyVersion()
 
 
-HINT = Candidate("123", "template")  # with the two line breaks behind it 5 characters more
+HINT = Candidate("123", "template")  # 5 more characters, with the two line breaks after it
 
 
 @pytest.fixture(autouse=True)

@@ -93,7 +93,7 @@ def test_batches_and_validations_are_whole(stream: Result) -> None:
     trained = [row for row in stream.actor if not row["uid"].startswith("pad")]
     validated = [event for event in stream.generated() if event["temperature"] == 0]
     assert len(trained) == STEPS * 32
-    assert len(validated) >= 2 * STEPS / 2  # two questions, but for what was begun again
+    assert len(validated) >= 2 * STEPS / 2  # two questions, except for restarted ones
     val = [name for name in stream.metrics[2] if name.startswith("val-core")]
     assert val
 
@@ -171,7 +171,9 @@ def test_a_run_that_began_without_the_flag_is_taken_up(tmp_path: Path) -> None:
         tmp_path,
         train=rows(MANY),
         overrides=[*SEPARATE, "trainer.save_freq=2", "trainer.total_training_steps=2"],
-        env={"COEVO_TEST_POLL": "8"},  # so long that what is sampled ahead is over before the end
+        env={
+            "COEVO_TEST_POLL": "8"
+        },  # so long that the rollouts sampled ahead finish before the end
         gpus=2,
     )
     assert begun.returncode == 0, begun.tail

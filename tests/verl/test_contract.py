@@ -227,7 +227,7 @@ def test_a_loop_that_cannot_be_served_is_told_as_such(monkeypatch: pytest.Monkey
         check_distilled(["a", "b"], "train")
 
 
-# What happens to them
+# Their fate
 
 
 LOG_PROBS = {

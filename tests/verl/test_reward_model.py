@@ -35,7 +35,7 @@ OWN_DEVICES = (
     f"{OF_REWARD}.n_gpus_per_node=1",
     f"{OF_REWARD}.nnodes=1",
     f"{OF_REWARD}.rollout.free_cache_engine=False",
-    # VeRL 0.9.1 asks such a reward model by itself, and then misses a key in what it has got.
+    # VeRL 0.9.1 calls such a reward model itself, and then misses a key in the reply.
     f"reward.custom_reward_function.path={verl_reward.__file__}",
     "reward.custom_reward_function.name=by_reward_model",
 )

@@ -36,7 +36,7 @@ LIMITS: Final[Mapping[str, Limits]] = {
     "hard, another word's explanation": Limits(most=0.02),
     "easy, no hint": Limits(least=0.9),
 }
-"""Greedy, unless it says otherwise."""
+"""The allowed shares by situation; greedy, unless it says otherwise."""
 
 
 def measured(model: Any, tokenizer: Any, world: World) -> dict[str, float]:

@@ -39,15 +39,15 @@ class Habits:
     """The rates of the policy's mistakes."""
 
     guesses: float = 0.12
-    """It answers at once with any name."""
+    """Answers at once with any name."""
     asks_wrong: float = 0.2
-    """It asks for something else."""
+    """Asks for something else."""
     stops_early: float = 0.35
-    """It takes the first of two values for the answer."""
+    """Takes the first of two values for the answer."""
     misreads: float = 0.1
-    """It takes the value of another passage."""
+    """Takes the value of another passage."""
     rambles: float = 0.04
-    """It says nothing valid in its first turn."""
+    """Writes nothing valid in its first turn."""
 
 
 ADVICE: Final = {

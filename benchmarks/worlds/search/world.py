@@ -32,7 +32,7 @@ RELATIONS: Final[dict[tuple[Kind, Kind], tuple[str, ...]]] = {
     ("town", "person"): ("mayor", "founder", "poet", "saint", "judge", "smith"),
     ("town", "town"): ("twin", "market", "port", "neighbour", "fortress", "mill"),
 }
-"""From which kind to which kind of entity a relation leads."""
+"""The relations by the kinds of entity that they connect."""
 
 KIND_OF: Final = {entity: kind for kind, names in ENTITIES.items() for entity in names}
 LEADS_TO: Final = {relation: kinds[1] for kinds, names in RELATIONS.items() for relation in names}

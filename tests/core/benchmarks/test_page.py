@@ -44,7 +44,7 @@ def blocks() -> Any:
 @pytest.mark.parametrize("name", page.PAGES)
 def test_a_pages_tables_are_those_of_the_runs(blocks: Any, name: str) -> None:
     text = (ROOT / name).read_text("utf-8")
-    # What the base policy knows is measured, by a test of its own, and differs a little by processor.
+    # The base policy's knowledge differs slightly by processor; a separate test measures it.
     measured = {**blocks, "base": lambda: _between(text, "base")}
     assert page.filled(text, measured, name) == text
 

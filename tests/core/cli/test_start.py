@@ -53,5 +53,5 @@ def test_a_command_imports_what_it_needs(command: list[str]) -> None:
     loaded = set(shown.stderr.split())
     assert "prompt_coevo.cli" in loaded
     assert not loaded & HEAVY
-    if command == ["--help"]:  # else typer itself may take pydantic to read arguments
+    if command == ["--help"]:  # otherwise typer itself may import pydantic to read arguments
         assert "pydantic" not in loaded

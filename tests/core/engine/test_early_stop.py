@@ -85,7 +85,7 @@ def test_replies_without_text_are_a_sign(
         if what == "stop":
             with pytest.raises(EarlySignError, match="contain no candidate"):
                 trained(engine, policy)
-            assert model.calls <= REPLIES + 8  # those under way then
+            assert model.calls <= REPLIES + 8  # those in flight then
         else:
             trained(engine, policy)
             assert model.calls > REPLIES + 8
@@ -149,10 +149,10 @@ def test_each_sign_ends_the_run_and_its_files_are_complete(
     assert state["step"] == steps
     assert len(events(tmp_path, "training_ended")) == 1
     asked = len(teacher.prompts)
-    engine.begin(policy, Workload(32, 4, 8.0, 32))  # what was wrong is mended: it trains
+    engine.begin(policy, Workload(32, 4, 8.0, 32))  # the cause is fixed: it trains
     engine.step_end(policy)
     again = Coevolution.from_settings(engine.settings, output_dir=tmp_path / "again")
-    again.load_state_dict(engine.state_dict())  # what is left can be gone on from
+    again.load_state_dict(engine.state_dict())  # the state can be resumed
     assert len(teacher.prompts) == asked
 
 

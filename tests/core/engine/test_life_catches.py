@@ -15,7 +15,7 @@ from prompt_coevo.algorithms.inspo.population import Population
 from prompt_coevo.reflection.ledger import Ledger
 from prompt_coevo.reflection.spending import NOTHING
 
-# Nothing is made smaller: that a life breaks is all that is asked.
+# No shrinking: it is enough that a life breaks.
 LIVES: Final = settings(
     max_examples=50,
     stateful_step_count=20,

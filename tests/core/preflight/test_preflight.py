@@ -547,7 +547,7 @@ def test_tokens_and_dollars_where_litellm_knows_a_price() -> None:
         assert "litellm knows no price" in made.preflight(None, Workload(40, 8)).text()
 
 
-# The page, a dry run, and what came of a run
+# The page, a dry run, and a run's result
 
 
 def test_a_dry_run_prints_the_page_and_ends(

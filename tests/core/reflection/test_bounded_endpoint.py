@@ -21,7 +21,7 @@ TOKENS = 200
 LIMIT = 1_000_000 + 64 * TOKENS
 KEY = "sk-very-secret"
 LONG_S = 300.0
-# litellm calls OpenAI through its client, others through a handler of its own.
+# litellm calls OpenAI through its client, others through litellm's own handler.
 NAMES = pytest.mark.parametrize("name", ["openai/test", "anthropic/test"])
 
 

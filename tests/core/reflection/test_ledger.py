@@ -66,7 +66,7 @@ def test_one_slow_call_of_sixteen_costs_a_kill_one_reply_not_fifteen(path: Path)
     ledger = opened(path, resumed=False)
     asked = calls(ledger, *map(str, range(16)))
     for call in asked[1:]:
-        ledger.answered(call, FINE, 1.0)  # and here, with call 0 under way, the run is killed
+        ledger.answered(call, FINE, 1.0)  # the run is killed here, with call 0 in flight
     resumed = opened(path)
     assert [earlier_reply(resumed, str(n)) for n in range(16)] == [None, *[FINE] * 15]
     assert resumed.lost == 1
@@ -286,7 +286,7 @@ def test_wherever_the_file_is_cut_what_stands_before_is_kept(cut: float, path: P
     path.unlink(missing_ok=True)
     whole = history(path)
     path.write_bytes(whole[: int(cut * len(whole))])
-    # The last line may be whole but for the newline behind it.
+    # The last line may lack only its newline.
     events = [line["event"] for line in Lines(path).read() if line is not None]
     ledger = opened(path)
     assert ledger.totals["calls"] == events.count("asked")

@@ -70,7 +70,7 @@ def test_as_many_calls_at_once_as_the_limit_and_no_more() -> None:
             running.append(1)
             at_once.append(len(running))
         pairs.wait(300)
-        room.wait(0.05)  # for a third, who must not come
+        room.wait(0.05)  # for a third thread, which must not come
         with lock:
             running.pop()
         return "fine"

@@ -59,7 +59,7 @@ def test_a_state_is_whole_whatever_a_backend_says_of_its_cost(
     first, policy = engine(), Families()
     with caplog.at_level(logging.WARNING, "prompt_coevo"):
         run(first, policy, 1)
-    # With its number: calls of the engine before may still be under way.
+    # With its number: the previous engine's calls may still be in flight.
     told = f"the reflection model reports that a call cost {Usage(number, number, number)!r}"
     assert sum(told in message for message in caplog.messages) == 1
     state = json.loads(json.dumps(first.state_dict(), allow_nan=False))

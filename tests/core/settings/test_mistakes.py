@@ -202,7 +202,7 @@ def test_a_plugins_own_section_is_told_as_a_whole() -> None:
     assert raised.value.problems == (
         "unknown setting plugins.mine.zzz; known: height, width",
         "unknown setting plugins.mine.hight; did you mean plugins.mine.height?",
-    )  # what is said of `height` may come from the name that was not understood
+    )  # the message about `height` may come from the unknown name
     with pytest.raises(SettingsError) as raised:
         parse_section(_Width, "plugins.mine", {"width": 1, "zzz": 2})
     assert len(raised.value.problems) == 2

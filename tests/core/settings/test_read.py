@@ -21,9 +21,9 @@ from prompt_coevo.settings.success import SuccessSettings
 ROOT = Path(__file__).parents[3]
 FOLDERS: Final = ("prompt_coevo", "adapters", "retrieval")
 SHOWN_ONLY: Final = ("demo", "smoke", "testing", "cli", "report")
-"""What these read has no effect on a run."""
+"""Packages whose reads have no effect on a run."""
 IN_SHORT: Final = {"settings", ".settings", "._settings", "section", ".section"}
-"""How a section is called in a module that names its class."""
+"""Names of a section in a module that names its class."""
 BY_NAME: Final = {
     "config_file": "prompt_coevo/settings/sources.py",
     "preset": "prompt_coevo/settings/sources.py",
@@ -115,11 +115,11 @@ def test_every_setting_is_read_outside_its_section(setting: str) -> None:
 
 class _Planted(StreamSettings):
     unread: int = 1
-    """Nobody looks at it."""
+    """No code reads it."""
     judged: int = 1
-    """Only a sentence looks at it."""
+    """Only an error sentence reads it."""
     made: int = 1
-    """A property that nobody looks at is made of it."""
+    """Only an unread property uses it."""
     minibatch_size: int = 1
     """Read from another method's section."""
 

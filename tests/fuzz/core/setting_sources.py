@@ -41,7 +41,7 @@ def environment(data: bytes) -> None:
         if not source.below(6):
             name = source.text(8).upper()
         variables[f"PROMPT_COEVO_{name}"] = _value(source)
-    # What no variable can hold.
+    # Characters that no variable can contain.
     variables = {
         _variable(name): _variable(value) for name, value in variables.items() if "=" not in name
     }

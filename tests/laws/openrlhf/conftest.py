@@ -13,7 +13,7 @@ except PackageNotFoundError:
     collect_ignore_glob = ["test_*.py"]
 
 LONG = ("ranks have one engine and one plan",)
-"""Laws with a run of their own that takes too long for every time."""
+"""Laws whose separate run takes too long for every test run."""
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

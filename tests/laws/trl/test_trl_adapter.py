@@ -9,7 +9,7 @@ from prompt_coevo.testing.adapter import LAWS, Laboratory, adapter_laws
 
 test_trl_adapter = adapter_laws(TrlAdapterUnderTest)
 
-# RLOOTrainer has generation and loss of its own; its training loop is that of GRPOTrainer.
+# RLOOTrainer has its own generation and loss, and GRPOTrainer's training loop.
 OF_ITS_OWN = (
     "every round is planned once",
     "the plan is placed",

@@ -37,7 +37,7 @@ from prompt_coevo.retrieval.retriever import Hit
         ("it's", "its", 1, 1, 1),
         ("b b", "b", 0, 1, 2 / 3),
         ("Ulm", "Bonn", 0, 0, 0),
-        # Nothing but articles and punctuation is compared as it is.
+        # Text of only articles and punctuation is compared unchanged.
         ("anything at all", "the", 0, 0, 0),
         ("the cat", "the", 0, 0, 0),
         ("The", "the", 1, 1, 1),

@@ -250,7 +250,7 @@ def test_remote_rollouts_share_requests() -> None:
         assert tool.search(["a", ""]) == [echo("a", 1), Refused("the query is empty")]
         remote.close()
         assert isinstance(SearchTool(remote, on_outage="observe").search(["a"])[0], Outage)
-    # The warm-up, what was sent before the slots were full, the rest, and one more.
+    # The warm-up, the queries sent before the slots were full, the rest, and one more.
     assert len(retriever.batches) <= 1 + 4 + 1 + 1
 
 
@@ -271,7 +271,7 @@ def test_a_remote_client_can_be_awaited_only() -> None:
 def test_a_server_that_is_not_there_is_an_outage(mode: OnOutage) -> None:
     remote = RemoteRetriever(f"http://127.0.0.1:{free_port()}", total_timeout_s=0.2)
     tool = SearchTool(remote, on_outage=mode, max_wait_s=0.0)
-    # What the last attempt died of, and so the rest of the sentence, is a matter of time.
+    # The last attempt's cause, which ends the sentence, depends on timing.
     for result in (tool.search(["a"])[0], asyncio.run(tool.asearch("a"))):
         assert isinstance(result, Outage)
         assert "no retrieval server answered" in result.reason

@@ -132,7 +132,7 @@ def test_options_of_another_type_are_refused(
         make(**options)
 
 
-# Letters with what is done to them, of many scripts, and anything else.
+# Letters of many scripts with combining marks, and other characters.
 CHARACTERS = st.sampled_from(
     [*"aB.'’s ,1_-éßΣςİıйёガカﾞ北한ไทย\u0301\u00ad\u200d\u200b\u3000ﬁ½́́'´क्षि🇩🇪😀ǰΐ"]
 )

@@ -125,7 +125,7 @@ def test_a_stopped_conversion_goes_on_and_ends_the_same(
         convert(source, kind, tmp_path / "parts", stop)
     seen: list[int] = []
     read, file = convert(source, kind, tmp_path / "parts", lambda done, total: seen.append(done))
-    begun = (stopped_after - 1) * BLOCK  # progress is told before it is kept
+    begun = (stopped_after - 1) * BLOCK  # progress is reported before it is saved
     assert read.bytes_read == 4 * DIMENSION * (COUNT - begun)
     assert seen[0] == min(begun + BLOCK, COUNT)
     assert file.read_bytes() == whole.read_bytes()

@@ -246,7 +246,7 @@ def test_the_most_impatient_says_how_many() -> None:
     for queries in (10, 100):
         pace.learn(queries, 0.1 * queries)
     assert pace.room(256, ready(10.0, 2.0, 20.0)).queries in (13, 14)
-    worn = Waiting(0.3, 2.0)  # too late for him in any case
+    worn = Waiting(0.3, 2.0)  # too late for that client in any case
     assert pace.room(256, [*ready(20.0), worn]).queries in (139, 140)
     assert pace.room(256, [worn]).queries == 2
     assert pace.room(256, [Waiting(0.01, 2.0)]) == (1, float("-inf"))

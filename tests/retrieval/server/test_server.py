@@ -232,7 +232,7 @@ def test_a_search_that_takes_too_long_is_given_up(
         retriever.gate.set()
         statuses = (ask(address, {"queries": ["a"]}).status for _ in range(1000))
         assert next(status for status in statuses if status != 504) == 200  # or it is just busy
-    assert "waiting" not in retriever.asked  # nobody would have read the answer
+    assert "waiting" not in retriever.asked  # no client would have read the answer
 
 
 @pytest.mark.parametrize("value", ["soon", "-1", "0", "nan"])

@@ -19,7 +19,7 @@ from verl.workers.rollout.replica import RolloutReplica
 from standins import json_lines
 from worlds.pairs.world import reward
 
-_ASLEEP = 409  # VeRL asks again after an error of the server's, with pauses of minutes, and not after this
+_ASLEEP = 409  # VeRL retries server errors, with pauses of minutes, but not this one
 
 
 class Judge:

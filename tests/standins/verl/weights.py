@@ -32,7 +32,7 @@ class Mailbox:
         return self._state if self._state and step == self._step else None
 
 
-@functools.cache  # Ray ends an actor when the first handle to it is gone, whoever else has found it by name
+@functools.cache  # Ray ends an actor when its first handle is gone, even if others have found it by name
 def _mailbox() -> Any:
     actor = ray.remote(Mailbox)
     return actor.options(name=_MAILBOX, get_if_exists=True, num_cpus=0, lifetime=None).remote()

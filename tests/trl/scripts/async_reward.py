@@ -7,7 +7,7 @@ from trl import GRPOTrainer
 
 
 async def correct(completions, solution, **kwargs):
-    await asyncio.sleep(0.01)  # a service is asked
+    await asyncio.sleep(0.01)  # a service is called
     wanted = [one.strip("$") for one in solution]
     return [
         float(f"\\boxed{{{w}}}" in c[0]["content"])

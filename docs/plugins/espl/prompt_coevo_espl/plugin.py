@@ -35,7 +35,7 @@ class Espl:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._settings = context.settings.section(EsplSettings)
-        context.proposer(self._settings.mutation)  # what is missing shows before training
+        context.proposer(self._settings.mutation)  # a missing proposer fails before training
         if self._settings.crossover_share:
             context.proposer(self._settings.crossover)
         self._pool = Pool(_first(context), self._settings.population_size)
@@ -85,7 +85,7 @@ class Espl:
         self._counts["steps"] += 1
         step, until = self._counts["steps"], self._settings.evolve_until
         if until is not None and step >= until:
-            self._evidence.clear()  # nobody will ask for it
+            self._evidence.clear()  # it is no longer needed
         elif not last and step % self._settings.evolve_every == 0:
             self._evolve(policy)
 
@@ -93,7 +93,7 @@ class Espl:
         children = self._breeder.children(self._counts["evolutions"], policy)
         self._counts["evolutions"] += 1
         self._evidence.clear()
-        # Before anybody goes: the second child's parent may have to make room for the first child.
+        # Before any removal: the first child may displace the second child's parent.
         rated = [(child, self._rating_of(child)) for child in children]
         for child, rating in rated:
             removed = self._pool.add(child, rating)

@@ -24,7 +24,7 @@ class Gepa:
             )
         from prompt_coevo_gepa.search import (
             GepaSearch,
-        )  # before training, so that it fails now or never
+        )  # before training, so that a failure shows at once
 
         self._search = GepaSearch
         self._context = context

@@ -112,7 +112,7 @@ def test_no_question_of_a_round_is_forgotten_before_it_is_trained_on(
     late.meet([row(n) for n in many])
     assert [*questions.late] == [f"q{n}" for n in many]
     late.meet([row(30)] * 3)
-    assert len(questions.late) == 11  # not looked at at every round
+    assert len(questions.late) == 11  # not checked in every round
 
 
 def test_questions_that_come_again_are_the_latest_on_all_ranks(

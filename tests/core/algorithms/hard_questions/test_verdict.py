@@ -135,7 +135,7 @@ def test_one_side_that_was_not_met_again_cannot_be_told() -> None:
 
 def test_the_gain_of_few_questions_has_no_interval() -> None:
     assert mean_gain([0.1] * 4 + [0.5] * 5) is None
-    assert mean_gain([0.3] * 20) is None  # nor of those that are all the same
+    assert mean_gain([0.3] * 20) is None  # nor from equal ones
     found = mean_gain([0.1] * 10 + [0.5] * 10)
     assert found is not None
     assert 0.1 < found.low < 0.3 < found.high < 0.5

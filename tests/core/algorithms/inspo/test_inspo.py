@@ -1000,7 +1000,7 @@ def test_nothing_is_asked_for_that_could_not_be_used(overlap: Any) -> None:
 
 def test_a_round_that_the_next_evolution_overtakes_is_dropped_and_says_so(overlap: Any) -> None:
     run = overlap(lambda prompt: "", rounds=9, overlap_steps=3)
-    run.steps(8)  # the second round was asked for at 7, for step 10
+    run.steps(8)  # the second round was requested at 7, for step 10
     assert [event["reason"] for event in run.events("reflection_dropped")] == [
         "the next evolution begins"
     ]
@@ -1100,7 +1100,7 @@ def test_a_resumed_run_pays_for_the_replies_that_it_had_used(start: Any, tmp_pat
         replies = iter(f"version {n}" for n in range(9))
         settings = {
             "folder": tmp_path / name,
-            "proposer": "paraphrase",  # which asks the same every time
+            "proposer": "paraphrase",  # its prompts are always the same
             "evolve_every": 2,
             "rounds": 1,
         }

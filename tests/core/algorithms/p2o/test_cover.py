@@ -107,7 +107,7 @@ def test_negative_means_are_shifted() -> None:
     assert cover is not None
     assert cover.weights == (0.0, 2.25)
     assert cover.draw("t0", 20, np.random.default_rng(0)) == [A] * 20
-    # The only one that solves d0 has no weight: drawn all the same.
+    # The only one that solves d0 has no weight and is still drawn.
     assert cover.draw("d0", 2, np.random.default_rng(0)) == [EMPTY_TEMPLATE] * 2
 
 

@@ -161,7 +161,7 @@ def test_a_child_must_be_strictly_better(search: Any, policy: Any, events: Recor
     assert result.accepted == 0
     assert events.verified
     assert not any(accepted for _, accepted in events.verified)
-    # Each proposal costs 2B, and nobody is scored on dev but ε.
+    # Each proposal costs 2B, and only ε is scored on dev.
     assert result.spent == 6 + result.proposals * 4
 
 

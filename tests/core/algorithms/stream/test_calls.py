@@ -180,7 +180,7 @@ def test_a_question_whose_call_always_fails_is_given_up_among_others_that_work()
     engine.begin(policy)
     list(epoch(engine, policy))
     assert 0 < len(refused) <= 4
-    assert len(asked) > 9 * 60  # as many as there may be in 64 updates, but for the first ones
+    assert len(asked) > 9 * 60  # the most in 64 updates, except for the first ones
 
 
 def test_the_next_try_is_later_every_time() -> None:

@@ -66,7 +66,7 @@ def test_what_solved_much_long_ago_makes_room_in_a_full_library() -> None:
     assert in_use(engine) == ["Think of k0 ."]
 
 
-# What is improved
+# Improving templates
 
 
 class Told(Families):
@@ -82,7 +82,7 @@ def test_half_of_the_calls_improve_the_best_template_that_a_question_failed_unde
     room_for_all: None,
 ) -> None:
     policy = Told(count=64, families=8)
-    # What is useless is proposed again and again, and so dropped: then those in use are tried.
+    # Useless templates are proposed repeatedly and dropped; then those in use are tried.
     teacher = Teacher(lambda prompt: re.sub("k([4-7])", r"no \1", knowing(prompt)))
     engine = engine_with(teacher, stream={"failures_per_call": 1})
     engine.begin(policy)
@@ -124,7 +124,7 @@ def calls_of(engine: Coevolution) -> list[tuple[dict[str, Any], dict[str, float]
     return list(zip(calls["asked"]["requests"], solved_by, strict=True))
 
 
-# What counts as solved
+# The definition of solved
 
 
 @pytest.mark.parametrize("solved_at", [0.5, 1.0])
@@ -141,7 +141,7 @@ def test_half_a_reward_solves_nothing_unless_the_setting_says_so(solved_at: floa
     assert solved[1] / tried[1] == pytest.approx(float(solved_at == 0.5))
 
 
-# How often a question is asked about
+# Calls per question
 
 
 def test_a_question_is_shown_four_times_an_epoch_at_most(room_for_all: None) -> None:
@@ -158,7 +158,7 @@ def test_a_question_is_shown_four_times_an_epoch_at_most(room_for_all: None) -> 
     assert len(teacher.prompts) == 8
 
 
-# What a resumed run remembers
+# Resuming
 
 
 def test_a_resumed_run_knows_what_was_measured() -> None:

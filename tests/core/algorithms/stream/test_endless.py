@@ -69,7 +69,7 @@ def test_so_many_new_questions_are_an_epoch(
     driven(engine, policy, 0, 10)
     assert (
         plugin_states(engine.state_dict())["stream"]["epoch"] == ends
-    )  # 16 looked at, 64 new ones
+    )  # 16 already seen, 64 new ones
     again = plugin_states(resumed(engine, policy, stream=section).state_dict())["stream"]
     assert again["late"] == 64
 

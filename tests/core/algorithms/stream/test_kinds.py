@@ -27,11 +27,11 @@ SEEDS = pytest.mark.parametrize("seed", [0, 1])
 
 class Found(NamedTuple):
     alone: float
-    """The share of questions that are like no other."""
+    """The share of questions that are similar to no other."""
     pure: float
-    """The share of the weight of those alike that is of the same kind."""
+    """The share of similarity weight that goes to questions of the same kind."""
     others: float
-    """The most that a question is like one of another kind."""
+    """The largest similarity to a question of another kind."""
 
 
 def found(questions: Kinds, words: Words | None = None, first: int = 0) -> Found:

@@ -100,9 +100,9 @@ def test_all_calls_are_made_that_could_be_used_and_no_other(
         engine = engine_with(teacher, stream={**section, "first_sight": True})
         engine.begin(policy, length(policy, steps) if known else None)
         list(drive(engine, policy, steps))
-        engine.context.abandon()  # calls under way are waited for
+        engine.context.abandon()  # calls in flight are awaited
         found[known] = list(asked)
-        assert not known or len(teacher.prompts) == len(asked)  # the last ones may be called off
+        assert not known or len(teacher.prompts) == len(asked)  # the last ones may be cancelled
     assert found[True] == [step for step in found[False] if step + reply < steps]
     assert bool(found[True]) == (reply + 1 < steps)
 
@@ -184,7 +184,7 @@ def test_a_run_that_is_killed_anywhere_asks_as_the_whole_one(epochs: int, asked:
         again.load_state_dict(json.loads(json.dumps(engine.state_dict())))
         before = list(asked)
         again.begin(policy, length(policy, steps))
-        asked[:] = before  # calls under way are asked for again, and answered from the ledger
+        asked[:] = before  # calls in flight are repeated, and answered from the ledger
         list(drive(again, policy, steps, begin=kill))
         assert asked == expected, f"killed after {kill} updates"
 

@@ -167,7 +167,7 @@ def test_a_reply_is_used_at_its_step_and_not_before(steps: int) -> None:
     engine, policy = engine_with(stream={"reply_steps": steps}), Families(count=BATCH)
     plans = run(engine, policy, steps + 3)  # every epoch is one step with all questions
     first = next(step for step, plan in enumerate(plans) if any(one.templated for one in plan))
-    assert first == 1 + steps  # asked after the first step
+    assert first == 1 + steps  # called after the first step
 
 
 def test_a_reflection_model_that_fails_stops_nothing() -> None:
@@ -236,7 +236,7 @@ def test_groups_without_room_for_templates_are_warned_of_once(
         plans = run(engine, Families(), 3)
     assert not any(one.templated for plan in plans for one in plan)
     told = "stream.bare_members = 6 leaves none of the 6 rollouts of a hard question's group for templates"
-    assert sum(told in message for message in caplog.messages) == 1  # before: nothing is asked for
+    assert sum(told in message for message in caplog.messages) == 1  # before: no call is made
 
 
 def test_a_likeness_that_cannot_be_made_ends_the_run(offer: Any) -> None:

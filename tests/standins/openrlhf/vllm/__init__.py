@@ -8,6 +8,6 @@ finished first, whereas vLLM continues half a response under the new weights.
 from .engine import AsyncEngineArgs, AsyncLLMEngine
 from .sampling_params import SamplingParams
 
-__version__ = "0.29.0"  # what OpenRLHF 0.11.2 asks for
+__version__ = "0.29.0"  # the version that OpenRLHF 0.11.2 requires
 
 __all__ = ["AsyncEngineArgs", "AsyncLLMEngine", "SamplingParams"]

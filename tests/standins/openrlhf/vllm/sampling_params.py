@@ -20,7 +20,7 @@ class SamplingParams:
     stop: list[str] | None = None
     include_stop_str_in_output: bool = False
     extra_args: dict[str, Any] | None = None
-    """Not for sampling: they come out again in the log of what was generated."""
+    """Not used for sampling: they reappear in the log of generations."""
 
     def __post_init__(self) -> None:
         if self.logprobs is not None and (self.top_p < 1 or self.top_k > 0):
