@@ -77,7 +77,7 @@ class Hard:
 
 
 class Teacher:
-    """Answers at once, or with nothing."""
+    """Answer at once, possibly with nothing."""
 
     def __init__(self) -> None:
         self.calls, self.answers = 0, False

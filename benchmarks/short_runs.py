@@ -34,7 +34,7 @@ VALUES: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 def run(arm: str, seed: int, passes: int) -> dict[str, Any]:
-    """Train once, on the questions of so many passes."""
+    """Train once, on the questions of this many passes."""
     torch.set_num_threads(1)
     spec = ARMS["stream"]
     values = dict(spec.values or {})

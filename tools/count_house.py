@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> None:
 
 
 def counts(checkout: Path) -> dict[str, Any]:
-    """Count what can be counted without running anything."""
+    """Count what needs no execution."""
     modules = dict(_modules(checkout))
     lines = {name: len(path.read_text("utf-8").splitlines()) for name, path in modules.items()}
     imports = {name: _imports(path, set(modules)) for name, path in modules.items()}

@@ -54,7 +54,7 @@ def known(part: str) -> dict[str, Any]:
 
 
 def remember(part: str, name: str, found: Mapping[str, Any] | str) -> None:
-    """Write it down, and the page anew."""
+    """Store the result, and rewrite the page."""
     data = json.loads(FILE.read_text("utf-8")) if FILE.exists() else {}
     data.setdefault(part, {})[name] = found
     FILE.write_text(json.dumps(data, indent=1) + "\n", "utf-8")

@@ -54,7 +54,7 @@ def job_of(
 
 
 def _train(job: Job, studied: Studied, seen: Seen | None = None, **changes: Any) -> ArmResult:
-    """Train as the demo does, with what the arm has otherwise."""
+    """Train as the demo does, with the arm's changes."""
     seen, world = seen or Seen(), World(job.draw)
     tasks = job.tasks()
     own = studied.plugins(world, job.seed) if studied.plugins else {}

@@ -46,7 +46,7 @@ def begun_of(path: Path, size: int) -> int:
 
 
 def note_kill(folder: Path, moment: str, how: str) -> None:
-    """Write down what there is the moment after."""
+    """Record the files' state just after a kill."""
     account = Account(coevo(folder) / "calls.jsonl")
     kept = {}
     for name in ("calls.jsonl", "events.jsonl"):

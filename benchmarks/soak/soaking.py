@@ -49,7 +49,7 @@ def teacher(log: Path, *, moody: bool) -> Iterator[str]:
 
 
 def reached(attempt: Any, moment: Callable[[], bool]) -> bool:
-    """Wait for it; False if the run ended before."""
+    """Wait for it; return False if the run ended before."""
     while not moment():
         if attempt.ended():
             return False

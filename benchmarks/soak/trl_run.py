@@ -55,7 +55,7 @@ def whole_checkpoints(folder: Path) -> list[Path]:
 
 
 def train(folder: Path, address: str, job: Job) -> None:
-    """Go on until the end, and write down every plan."""
+    """Train to the end, and record every plan."""
     torch.set_num_threads(1)
     os.environ["COEVO_TEST_SOAK"] = str(folder)
     soak_recorder.install()

@@ -8,7 +8,7 @@ from standins.ray_start import give_time
 
 
 class Services:
-    """Knows the node after it was asked so many times."""
+    """Know the node after this many calls."""
 
     def __init__(self, late: int) -> None:
         self.late, self.calls = late, 0

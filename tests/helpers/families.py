@@ -56,7 +56,7 @@ def knowing(prompt: str) -> str:
 
 
 class Teacher:
-    """Counts its calls, from whatever thread."""
+    """Count its calls, from any thread."""
 
     def __init__(self, reply: Callable[[str], str] = knowing) -> None:
         self.prompts: list[str] = []

@@ -94,7 +94,7 @@ class HeldModel:
             self._let_on(open_ones[number % len(open_ones)])
 
     def answer_all(self) -> None:
-        """Let all go on that may be answered."""
+        """Let all calls that may be answered continue."""
         for job in self._held():
             while job.waiting is not None and self._of(job) in ("answer", "fail"):
                 self._let_on(job)

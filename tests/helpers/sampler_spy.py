@@ -39,7 +39,7 @@ class Call:
 
 @dataclass
 class SamplerSpy:
-    """Put on a trainer before the callback."""
+    """Record calls of the sampler; put on a trainer before the callback."""
 
     calls: list[Call] = field(default_factory=list)
 

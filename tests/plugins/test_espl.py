@@ -222,7 +222,7 @@ def test_the_prompt_stays_in_the_trained_prompt(policy: Any, round_of: Any) -> N
 
 
 class Family:
-    """Keeps what joined and left, and how large the pool was."""
+    """Record what joined and left, and the pool's size."""
 
     def __init__(self) -> None:
         self.added: list[Candidate] = []

@@ -18,7 +18,7 @@ def patiently(init: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
 
 
 def start_patiently(module: Any) -> None:
-    """Let `ray.init` of the module be patient."""
+    """Make the module's `ray.init` wait longer."""
     module.init = functools.wraps(module.init)(functools.partial(patiently, module.init))
 
 

@@ -24,7 +24,7 @@ UNREAD = {"preflight": {"reflection": "off"}}
 
 
 class Quiz:
-    """Asks what the row's seed says."""
+    """Ask the question of the row's seed."""
 
     def reset(self, seed: int = 0, **_: Any) -> str:
         return f" What is {seed}?"
@@ -273,7 +273,7 @@ def test_a_search_leads_an_environment_to_the_same_question_again(tmp_path: Path
     seen: list[Any] = []
 
     class Strict(NamedQuiz):
-        """Takes what a row has, and nothing more."""
+        """Accept only a row's own columns."""
 
         def reset(self, prompt: Any, seed: int) -> str:  # type: ignore[override]
             seen.append(prompt)

@@ -59,7 +59,7 @@ class Awaited:
 
 
 def deaf(told: Told) -> Any:
-    """Takes what TRL gives, and nothing more."""
+    """Accept only what TRL passes."""
 
     def reward(
         prompts: Any,

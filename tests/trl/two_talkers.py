@@ -34,7 +34,7 @@ LOST = {
 
 
 class Answers(RankedPolicy):
-    """Answers with its rank; `happens` may keep it from that."""
+    """Answer with its rank, unless `happens` prevents it."""
 
     def __init__(self, ranks: Ranks, happens: str) -> None:
         questions = QuestionIndex(

@@ -6,7 +6,7 @@ from prompt_coevo.adapters.common.due import Due
 
 
 class Engine:
-    """Writes down what it is told."""
+    """Record its calls."""
 
     def __init__(self) -> None:
         self.told: list[str] = []

@@ -24,7 +24,7 @@ def teacher(prompt: str) -> str:
 
 
 class Watcher:
-    """Keeps the requests for searches and leaves them to others."""
+    """Record the requests for searches and let others answer."""
 
     def __init__(self) -> None:
         self.requests: list[Any] = []

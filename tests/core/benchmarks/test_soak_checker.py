@@ -124,7 +124,7 @@ def broken(folder: Path, max_calls: int = MAX_CALLS, **more: Any) -> str:
 
 
 def edit(path: Path, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> None:
-    """Write the lines of a file anew."""
+    """Rewrite the lines of a file."""
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     path.write_text("".join(json.dumps(line) + "\n" for line in change(lines)))
 

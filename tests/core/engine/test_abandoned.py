@@ -17,7 +17,7 @@ LONG = 1000.0
 
 
 class Teacher:
-    """Says nothing before it may."""
+    """Wait with its answers until `may` is set."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []

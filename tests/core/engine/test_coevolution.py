@@ -206,7 +206,7 @@ def test_a_plugin_that_cannot_read_its_state_is_named() -> None:
 
 
 class Broken:
-    """Raises wherever it can."""
+    """Raise in every hook that it can."""
 
     @hookimpl
     def coevo_plan_group(self) -> None:
@@ -272,7 +272,7 @@ def test_a_plugin_that_raises_is_reported_and_passed_over(tmp_path: Path, policy
 
 
 class Careless:
-    """Answers with what cannot be logged or written down."""
+    """Answer with values that cannot be logged or written."""
 
     @hookimpl
     def coevo_metrics(self) -> dict[str, float]:

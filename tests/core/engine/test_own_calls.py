@@ -34,7 +34,7 @@ class Rows(Policy):
 
 
 class Broken(Policy):
-    """Gives back something else than was asked for."""
+    """Return another answer than requested."""
 
     def __init__(self, rollouts: Any) -> None:
         self._rollouts = rollouts

@@ -126,7 +126,7 @@ def exchange(data: bytes) -> None:
 
 class _Loader:
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Takes anything."""
+        """Accept anything."""
 
 
 @cache

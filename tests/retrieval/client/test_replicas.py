@@ -20,7 +20,7 @@ from prompt_coevo.retrieval.outcomes import Attempt
 
 
 def server(fingerprint: Callable[[], str], well: Callable[[], bool] = lambda: True) -> Script:
-    """Says that it searches this, in both places."""
+    """Name this index in health and search replies."""
 
     def script(path: str, body: dict[str, Any] | None) -> Reply:
         if not well():

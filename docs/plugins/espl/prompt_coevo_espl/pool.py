@@ -34,7 +34,7 @@ class Pool:
         return self._members[name]
 
     def rating(self, name: str) -> Rating:
-        """Raises KeyError."""
+        """Return the prompt's rating. Raises KeyError."""
         return self._ratings[name]
 
     @property

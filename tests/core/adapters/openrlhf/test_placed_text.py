@@ -13,7 +13,7 @@ def placed() -> PlacedPrompt:
 
 
 def decode(text: str) -> str:
-    """Takes blanks away."""
+    """Drop blanks."""
     return text.replace(" ", "")
 
 

@@ -1,4 +1,4 @@
-"""Replaces `vllm.inputs`."""
+"""Replace `vllm.inputs`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replaces `vllm.outputs`."""
+"""Replace `vllm.outputs`."""
 
 from __future__ import annotations
 

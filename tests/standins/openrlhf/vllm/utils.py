@@ -1,4 +1,4 @@
-"""Replaces `vllm.utils`."""
+"""Replace `vllm.utils`."""
 
 from __future__ import annotations
 
