@@ -39,8 +39,7 @@ DRAWS: Final = 12
 @dataclass(frozen=True)
 class Cluster:
     """A cluster with `slots` responses at once, `batch` rollouts and `update` seconds a step, `steps` an
-    epoch.
-    """
+    epoch."""
 
     gpus: int
     slots: int

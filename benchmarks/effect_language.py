@@ -50,8 +50,7 @@ def training(draw: int, count: int) -> Iterator[tuple[str, str]]:
 
 def score(draw: int, folders: Sequence[Path]) -> dict[str, Any]:
     """Score the model and the trained ones: `curve` by family, `words` by question, and the last accuracy
-    of the two kinds of families.
-    """
+    of the two kinds of families."""
     questions, tokenizer = Questions.unnamed(draw), load_tokenizer(MODEL)
     exam = HeldOut(questions)
     right = [exam.score(_load(folder), tokenizer, None) for folder in (MODEL, *folders)]

@@ -115,8 +115,7 @@ FAMILIES: Final[Mapping[str, tuple[Mapping[str, Any], str]]] = {
 
 def readings(completion: str) -> dict[str, str | None]:
     """Read the answer in five ways: the whole completion, its last line, last number, last word, and the
-    content of the last `<answer>` tags. None where there is no such part.
-    """
+    content of the last `<answer>` tags. None where there is no such part."""
     text = completion.strip()
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     found = {
@@ -184,8 +183,7 @@ def _scores(
 
 def qualifies(row: Mapping[str, Any]) -> list[tuple[str, str]]:
     """List the readings and templates by which a family is trainable: bare no item is solved, under the
-    template a fiftieth of the completions or a fifth of the items.
-    """
+    template a fiftieth of the completions or a fifth of the items."""
     return [
         (reading, name)
         for reading, (_, solved) in _by_reading(row["bare"]).items()

@@ -61,8 +61,7 @@ def random_words(prompt: str) -> str:
 @dataclass(frozen=True)
 class Case:
     """A world, whether its teacher reads what failed (else it writes random words), and the share of hard
-    questions to compare with.
-    """
+    questions to compare with."""
 
     label: str
     knobs: Knobs
@@ -199,8 +198,7 @@ TRL: Final[Mapping[str, str]] = {
 
 def trl_run(case: str, seed: int) -> dict[str, Any]:
     """Run the demo's `stream` under TRL. The truth is its accuracy on all hard words in new questions, also
-    of those without templates; GRPO answers none.
-    """
+    of those without templates; GRPO answers none."""
     from prompt_coevo.demo.arms import Arm
     from prompt_coevo.demo.job import Job
     from prompt_coevo.demo.teacher import teacher
@@ -280,8 +278,7 @@ def _false(runs: Sequence[Mapping[str, Any]]) -> str:
 
 def power() -> Iterator[str]:
     """Yield how often the verdict is "helped": one question a group, 0.1 of the groups compared, 0.2 of the
-    questions never shown.
-    """
+    questions never shown."""
     effects = (0.0, 0.2, 0.3, 0.5)
     yield (
         "| groups of like hard questions | comparison group ends at | "

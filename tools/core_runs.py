@@ -27,8 +27,7 @@ STEPS = EPOCHS * STEPS_PER_EPOCH
 @dataclass
 class TablePolicy:
     """Solve "what is 9?" under a text that names k3, for 9 is 3 modulo 6; otherwise a checksum is the
-    reward. It never learns. `asked` keeps the engine's requests.
-    """
+    reward. It never learns. `asked` keeps the engine's requests."""
 
     broken_at: int | None
     asked: list[list[str]] = field(default_factory=list)
@@ -99,8 +98,7 @@ def misbehaving() -> Callable[[str], Any]:
 @dataclass(frozen=True)
 class Run:
     """Settings; a model factory; the steps (a repeated step means a resume); the sampler's call at which it
-    breaks down; and whether the model runs in the background.
-    """
+    breaks down; and whether the model runs in the background."""
 
     settings: dict[str, Any]
     model: Callable[[], Callable[[str], Any]] = lambda: teacher
@@ -159,8 +157,7 @@ RUNS = {
 
 class Answers:
     """Deliver background answers between two calls of the engine: otherwise threads would decide the order
-    of the journal, and whether a reply is in a state.
-    """
+    of the journal, and whether a reply is in a state."""
 
     def __init__(self) -> None:
         self._others = set(threading.enumerate())

@@ -76,8 +76,7 @@ def openrlhf(folder: Path, method: str, epochs: int, seed: int, base: str) -> Re
 
 def environment(folder: Path) -> dict[str, str]:
     """Return variables that make the next start import this process's package, even if another is
-    installed.
-    """
+    installed."""
     path = str(folder / f"start{len(list(folder.glob('start*')))}" / "path")
     package = str(Path(str(prompt_coevo.__file__)).parents[1])
     if package != sysconfig.get_path("purelib"):
@@ -94,8 +93,7 @@ def openrlhf_state(path: Path) -> Any:
 
 def in_order(events: Iterable[dict[str, Any]], names: Iterable[str]) -> list[dict[str, Any]]:
     """Return these entries of unordered events, rounded: sums over a batch in another order differ in the
-    last bits.
-    """
+    last bits."""
     kept = [{name: event[name] for name in names if name in event} for event in events]
     for event in kept:
         if "advantages" in event:

@@ -83,8 +83,7 @@ def record(beginning: str, out: Path, seed: int) -> int:
 
 def written(folder: Path) -> dict[str, list[Any]]:
     """Return the engine's files in a run's folder, and in its host's checkpoints if these are files of
-    ours.
-    """
+    ours."""
     (journal,) = folder.rglob("coevo/events.jsonl")
     views = [journal.with_name("state.json"), *sorted(folder.rglob("coevo_state.json"))]
     return {
@@ -170,8 +169,7 @@ def new_place(recording: Path, folder: Path) -> Path:
 
 def renamed(value: Any, rule: dict[str, Any]) -> Any:
     """Return a copy under today's names, with sorted keys. Parse texts that are JSON objects, as in a
-    state.
-    """
+    state."""
     if isinstance(value, list):
         return [renamed(entry, rule) for entry in value]
     if isinstance(value, str):

@@ -37,8 +37,7 @@ RUNS: dict[str, dict[str, Any]] = {
 
 def record(name: str, folder: Path, seed: int) -> dict[str, list[Any]]:
     """Train three epochs of four steps, the last one twice if the run is resumed; record metrics, and the
-    rows (prompt ids, completion ids) that the loss got.
-    """
+    rows (prompt ids, completion ids) that the loss got."""
     torch.set_num_threads(1)
     model = {"function": lambda text: teach({"messages": [{"content": text}]})}
     settings = {**RUNS[name], "seed": seed, "question_id_column": "id", "reflection": model}

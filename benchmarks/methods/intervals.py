@@ -89,8 +89,7 @@ def difference(
     column: int,
 ) -> Estimate | None:
     """Estimate the mean of `runs` less that of `others`, paired by draw, seed and word; None if nothing
-    pairs.
-    """
+    pairs."""
     shared = {_pair(run) for run in runs} & {_pair(run) for run in others}
     if not shared:
         return None

@@ -126,8 +126,7 @@ def questions(draw: int) -> Questions:
 
 def plan(arms: Sequence[str], seeds: int | None, draws: int | None) -> list[Key]:
     """Return the runs of the published table, seed by seed: the main arms in both splits, the others in the
-    first; or this many seeds and splits of each.
-    """
+    first; or this many seeds and splits of each."""
     keys: list[Key] = []
     for name in arms:
         splits = DRAWS[: draws or (len(DRAWS) if name in HEADLINE else 1)]

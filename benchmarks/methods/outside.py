@@ -1,6 +1,5 @@
 """Add what the package has no setting for: plugins through its public hooks, and two slightly changed
-methods.
-"""
+methods."""
 
 from __future__ import annotations
 

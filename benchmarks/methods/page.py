@@ -284,8 +284,7 @@ def _tabular_blocks(world: str, runs: Sequence[Run]) -> dict[str, Callable[[], s
 
 def tabular_claims(templates: Sequence[str]) -> list[Claim]:
     """Claim the stream above every other arm without an instruction, and by .3 above one template a group;
-    and what curves' ends do not show.
-    """
+    and what curves' ends do not show."""
     others = [name for name in templates if name != "stream"]
     apart = [Claim("stream", name, by=0.3) for name in others if "one template" in name]
     areas = ("waves", "search, then train", "stream, teacher errs 0.6")

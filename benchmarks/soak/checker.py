@@ -161,8 +161,7 @@ def _available(account: Account, attempt: Attempt) -> dict[int, str]:
 
 def _perhaps_known(account: Account, attempt: Attempt) -> set[int]:
     """Return the calls in flight when writing the state began, and answered before it was complete: the
-    methods, which come a moment later, may have used these.
-    """
+    methods, which come a moment later, may have used these."""
     since, under_way = attempt.available
     return {
         one["call"] for one in account.answers if one["line"] <= since and one["call"] in under_way

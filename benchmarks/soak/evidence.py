@@ -33,8 +33,7 @@ def asked(folder: Path) -> list[Event]:
 
 def coevo(folder: Path) -> Path:
     """Return the engine's folder: in TRL's output folder, or in the checkpoint folder of the trainers on
-    Ray.
-    """
+    Ray."""
     nested = folder / "checkpoints"
     return (nested if nested.exists() else folder) / "coevo"
 

@@ -64,8 +64,7 @@ def engine_of(
     **settings: Any,
 ) -> Coevolution:
     """Build an engine; `reply` is the reflection function, other arguments are settings. A section `p2o`
-    without `algorithms` selects P2O.
-    """
+    without `algorithms` selects P2O."""
     if "p2o" in settings:
         settings.setdefault("algorithms", "p2o")
     settings.setdefault("reflection", {"function": reply})

@@ -64,8 +64,7 @@ class _Generation:
         self, original: Callable[..., Any], host: Any, prompts: Any, labels: Any, **options: Any
     ) -> Any:
         """Number equal requests, which Ray may deliver in any order, so that each has its own random
-        numbers.
-        """
+        numbers."""
         if self.moment != "policy":
             return original(host, prompts, labels, **options)
         references = []

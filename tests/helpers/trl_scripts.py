@@ -160,8 +160,7 @@ def _scripted(said: Said, ran: Ran) -> Iterator[None]:
 
 def check_that_it_works(without: str, with_ours: str, **options: Any) -> Ran:
     """Check that questions are hard, the model is called, templates are placed where a message has them,
-    and the final weights equal the bare script's if failures under templates are punished.
-    """
+    and the final weights equal the bare script's if failures under templates are punished."""
     bare, ran = run_script(without, **options), run_script(with_ours, **options)
     assert max(ran.metric("hard_samples")) > 0
     assert ran.metric("reflection_calls")[-1] > 0

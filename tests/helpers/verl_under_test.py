@@ -266,8 +266,7 @@ class _Reader:
 
     def _trained(self) -> Iterator[Trained]:
         """Yield the rows of the loss: with one update per round, old and new log-probs use the same
-        weights.
-        """
+        weights."""
         rows = self._result.actor
         for update in sorted({row["global_steps"] for row in rows}):
             mine = [row for row in rows if row["global_steps"] == update]

@@ -43,8 +43,7 @@ BOTH = ("+coevo=both", "coevo.algorithms=[inspo,p2o]", *P2O, *INSPO)
 
 def teach(body: dict[str, Any]) -> str:
     """Reply like the OpenAI server: the meaning of two failures' words, so that templates help different
-    questions; for instructions, one more word after the parent's or the first one's text.
-    """
+    questions; for instructions, one more word after the parent's or the first one's text."""
     prompt = body["messages"][-1]["content"]
     if "<current_template>" in prompt:
         pairs = re.findall(r"<question>\s*use (\S+) then (\S+) on", prompt)

@@ -144,8 +144,7 @@ def test_a_run_without_a_step_left_ends_well_when_it_is_started_again(tmp_path: 
 
 def test_the_asynchronous_trainer(tmp_path: Path) -> None:
     """Its only checkpoint is the best one, saved some steps after its evaluation; a second start resumes
-    from it.
-    """
+    from it."""
     flags = ("--train.async_enable", "--eval.steps=3", "--ckpt.save_steps=50")
     with openai_server(teach) as server:
         result = run_openrlhf(tmp_path, val=rows(TASKS[:2]), **arguments(server.base, *flags))

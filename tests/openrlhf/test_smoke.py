@@ -38,8 +38,7 @@ def test_openrlhf_and_the_plugin_take_it(variant: Variant, tmp_path: Path) -> No
 @pytest.mark.parametrize("name", ["p2o", "inspo", "checkpointing"])
 def test_what_a_run_leaves_is_read(name: str, tmp_path: Path) -> None:
     """In bf16, as on a GPU. vLLM, the device and TensorBoard are stand-ins, so its numbers come from
-    elsewhere.
-    """
+    elsewhere."""
     (variant,) = (one for one in ADAPTER.variants if one.name == name)
     given = arguments(variant, tmp_path)
     place = given.index("--logger.tensorboard_dir")

@@ -88,8 +88,7 @@ def policy() -> WordPolicy:
 @pytest.fixture
 def round_of() -> Callable[..., list[Any]]:
     """Return a function that plays one generation round with a policy and the step after it, and returns
-    the plan.
-    """
+    the plan."""
 
     def train(engine: Any, policy: WordPolicy, group_size: int = 6) -> list[Any]:
         plan: list[Any] = engine.plan(sorted(policy.questions), group_size)

@@ -19,8 +19,7 @@ CHILD = re.compile(r"<current_1>(.*?)</current_1>.*<current_2>(.*?)</current_2>"
 
 class Teacher:
     """Add the key of the first failure to the parent, or replace the others by it if forgetful; join two
-    parents. Record the prompts.
-    """
+    parents. Record the prompts."""
 
     def __init__(self, *, forgets: bool = False) -> None:
         self.prompts: list[str] = []

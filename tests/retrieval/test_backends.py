@@ -37,8 +37,7 @@ TEXTS = {row["id"]: row["contents"] for row in ROWS}
 
 def check_rows(retriever: Retriever, right: float) -> None:
     """Check that whole rows are found, the right ones for this share of questions, and the same through a
-    server.
-    """
+    server."""
     asked = queries(30, of=COUNT)
     found = retriever.search([query for query, _ in asked], 3)
     for hits in found:

@@ -26,8 +26,7 @@ HINTS = {f"q{n}": [right_hint(task), "note please", "now", ""] for n, task in en
 
 def rewritten(trainer: type, old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return the trainer's class from a source with `old` replaced by `new`, which our adapter takes for
-    TRL's.
-    """
+    TRL's."""
     source = inspect.getsource(sys.modules[trainer.__module__])
     assert old in source
     name = f"{trainer.__module__}_rewritten"

@@ -1,6 +1,5 @@
 """Check that a process whose policy rollouts fail stays in step with the others where it can;
-`test_ranks.py` runs two.
-"""
+`test_ranks.py` runs two."""
 
 from __future__ import annotations
 

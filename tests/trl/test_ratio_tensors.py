@@ -1,6 +1,5 @@
 """Check the rules for log-probs of distilled rows by hand, on two rows of three tokens; the first is
-distilled.
-"""
+distilled."""
 
 from __future__ import annotations
 

@@ -170,8 +170,7 @@ def test_a_tool_call_under_an_evolving_instruction(
     tmp_path: Any, arguments: dict[str, Any], observation: str
 ) -> None:
     """The instruction stays in the trained prompt, beside the tool's schema; verification runs the tools,
-    too.
-    """
+    too."""
     trainer, spy = make(tmp_path, **arguments)
     # Verification rolls the parent out first, so its child is well ahead and used from then on.
     trainer.reward_funcs = [lambda completions, **_: [float(n) for n in range(len(completions))]]

@@ -55,8 +55,7 @@ def once(folder: Path, *overrides: str, **arguments: Any) -> Result:
 
 def check_training(result: Result, steps: range) -> None:
     """Check whole groups of the batch's size, each on its question, and that VeRL's count of stale weights
-    is ours.
-    """
+    is ours."""
     assert sorted(result.metrics) == list(steps)
     groups = by_group(result.actor)  # by the step in which they were sent
     assert len(groups) == len(steps) * 8
@@ -100,8 +99,7 @@ def test_batches_and_validations_are_whole(stream: Result) -> None:
 
 def test_what_was_cut_off_by_a_step_is_sampled_to_its_end(stream: Result) -> None:
     """The servers stop for every step, and the samples they were generating continue under the next
-    weights.
-    """
+    weights."""
     assert Counter(event["event"] for event in stream.server)["abort"] >= STEPS
     assert not events(stream, "groups_dropped")
 

@@ -73,8 +73,7 @@ def test_it_is_filled_up_for_a_forward_pass_and_not_to_a_mini_batch(
     monkeypatch: pytest.MonkeyPatch, by_tokens: bool, rows_in_all: int
 ) -> None:
     """VeRL's own batches still are: 3 rows in 2 ranks, with mini-batches of 2 questions x 4, and for
-    log-probs micro-batches of 3 rows unless these go by tokens.
-    """
+    log-probs micro-batches of 3 rows unless these go by tokens."""
     passes: list[int] = []
 
     def old_log_prob(_: Any, rows: KVBatchMeta, metrics: Any) -> KVBatchMeta:

@@ -140,8 +140,7 @@ def test_all_updates_of_a_batch_have_the_old_log_probs_of_the_question(tmp_path:
 
 def by_base(result: Result) -> list[int]:
     """Return the steps that began with the base policy's weights: those before the first reward, and the
-    one with it. Others follow.
-    """
+    one with it. Others follow."""
     version = {event["global_steps"]: event["checksum"] for event in result.weights()}
     assert version[STEPS] != version[STEPS - 1]
     return [step for step in result.metrics if version[step - 1] == version[0]]

@@ -38,8 +38,7 @@ _OBEYED = 0.9
 @dataclass(frozen=True)
 class Hints:
     """The distribution of explanations: how many, and the chances that one is about the question's word,
-    and that all are in the system message.
-    """
+    and that all are in the system message."""
 
     fewest: int
     most: int
@@ -54,8 +53,7 @@ _INSTRUCTION = Hints(5, 10, 0.15, 0.7)
 @dataclass(frozen=True)
 class Phase:
     """A part of the training: its steps, its learning rate, the lists' lengths with their shares, the share
-    of explained questions that have as many explanations as an instruction, and the parts of a batch.
-    """
+    of explained questions that have as many explanations as an instruction, and the parts of a batch."""
 
     steps: int
     learning_rate: float

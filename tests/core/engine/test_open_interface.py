@@ -1,6 +1,4 @@
-"""Check third-party methods, plugins and components: chosen by name, called in order, refused in one
-sentence.
-"""
+"""Check third-party methods, plugins and components: chosen by name, called in order, or refused."""
 
 from __future__ import annotations
 

@@ -209,8 +209,7 @@ def test_a_limit_a_minute_and_an_overload_end_no_run(
 
 def test_what_a_first_call_imports_is_waited_for_at_exit() -> None:
     """In the call's thread the imports would count as the server's time, and in a daemon thread they would
-    block the exit; so too on the first unprobed background call.
-    """
+    block the exit; so too on the first unprobed background call."""
     script = """
 import sys, threading
 from prompt_coevo import Coevolution, Settings

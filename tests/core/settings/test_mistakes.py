@@ -176,8 +176,7 @@ ANY_NUMBER = ("seed", "success.low", "success.high")
 @pytest.mark.parametrize("value", [-1, True, "nan"])
 def test_every_number_has_bounds(name: str, value: Any) -> None:
     """Except for the seed and the ends of a scale, no number may be negative, and none may be a bool or
-    NaN.
-    """
+    NaN."""
     if value == -1 and name in ANY_NUMBER:
         Settings(seed=-1, success={"low": -2, "high": -1})
         Settings(success={"low": -1})

@@ -19,8 +19,7 @@ from prompt_coevo.retrieval.server.settings import ServerSettings
 
 class SearchR1Client:
     """Make the client's calls and read replies as it does, by hand, with the standard library for
-    `requests`.
-    """
+    `requests`."""
 
     def __init__(self, address: str, topk: int = 3) -> None:
         self.address, self.topk = address, topk

@@ -73,8 +73,7 @@ def config_for_cpu(module: Any) -> None:
 
 def eager_attention(module: Any) -> None:
     """Make `openrlhf.models.actor` and `.model` work without flash-attn's kernels, which OpenRLHF requests
-    for packed samples.
-    """
+    for packed samples."""
 
     def eager(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)

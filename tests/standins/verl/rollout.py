@@ -1,6 +1,5 @@
 """Replace vLLM in VeRL: `rollout.name=hfcpu`, a replica and the trainer's side of it; for reward models
-also SGLang, which VeRL knows by its name.
-"""
+also SGLang, which VeRL knows by its name."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """Train on environments without a dataset, where `reset` returns the question, as on TRL's page "GRPO
-Trainer".
-"""
+Trainer"."""
 
 import random
 

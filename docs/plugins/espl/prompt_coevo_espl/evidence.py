@@ -56,8 +56,7 @@ class Evidence:
 
     def failures(self, name: str, won_by: str | None = None) -> Sequence[Failure]:
         """Return failures under a prompt; with `won_by` those on questions that this other prompt alone
-        won.
-        """
+        won."""
         failures = self._failures.get(name, [])
         if won_by is None:
             return failures

@@ -62,8 +62,7 @@ class TemplateAdapter:
 
     def must_stop(self, gepa_state: object) -> bool:
         """Stop, as a `gepa.StopperProtocol`, after an error or when no further proposal can be paid in
-        full.
-        """
+        full."""
         return self.error is not None or not self.affordable(1)
 
     def evaluate(
@@ -113,8 +112,7 @@ class TemplateAdapter:
         self, jobs: Sequence[tuple[Mapping[str, str], Sequence[Mapping[str, Any]]]]
     ) -> list[str | None]:
         """Return for each parent with its failures a child that passed the gates, or None: then gepa drops
-        the proposal before any rollout. All calls run concurrently.
-        """
+        the proposal before any rollout. All calls run concurrently."""
         failures = [tuple(Trajectory(**one) for one in shown) for _, shown in jobs]
         requests = {
             number: ProposalRequest(
@@ -145,8 +143,7 @@ class TemplateAdapter:
 
     def _keep_accounts(self, template: Candidate, rewards: list[float], dev: bool) -> None:
         """Keep the accounts: gepa scores a template on dev once it has accepted it, the empty one at the
-        start.
-        """
+        start."""
         if dev:
             self._budget.charge_dev()
             self.templates.append(template)

@@ -17,8 +17,7 @@ from prompt_coevo_gepa.adapter import COMPONENT, TemplateAdapter
 
 class AffordableSampling:
     """A `gepa.SamplingStrategy`: up to `most` parents, each with its own minibatch, as far as the budget
-    pays for them in full.
-    """
+    pays for them in full."""
 
     def __init__(self, most: int, adapter: TemplateAdapter) -> None:
         self._most, self._adapter = most, adapter

@@ -104,8 +104,7 @@ def test_half_of_the_calls_improve_the_best_template_that_a_question_failed_unde
 
 def calls_of(engine: Coevolution) -> list[tuple[dict[str, Any], dict[str, float]]]:
     """Return the latest update's calls: for each, the templates in use that its question failed under, and
-    how much each of them has solved.
-    """
+    how much each of them has solved."""
     state = plugin_states(engine.state_dict())["stream"]
     if not state["reflection"]["under_way"]:
         return []

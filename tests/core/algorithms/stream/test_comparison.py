@@ -147,8 +147,7 @@ class Unequal(Families):
 
 def test_large_groups_count_no_more_than_small_ones() -> None:
     """A question with a large group is never shown more often, and its success says nothing about
-    templates.
-    """
+    templates."""
     policy = Unequal(count=1050)
     engine = engine_with(lambda prompt: "<template>Think .</template>", stream={"comparison": 0.2})
     run(engine, policy, 1)

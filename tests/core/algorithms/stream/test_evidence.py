@@ -200,8 +200,7 @@ def test_a_likeness_that_errs_ends_the_run(alike: object) -> None:
 @pytest.mark.parametrize("others", [16, 64, 255, 1_023])
 def test_what_is_known_to_work_is_not_drowned_by_what_was_never_tried(others: int) -> None:
     """The template has twelve successes of sixteen here; among 255 untried ones it used to get no draw in
-    ten.
-    """
+    ten."""
     evidence = opened(others + 2)
     for outcome in [1.0] * 12 + [0.0] * 4:
         evidence.add(0, [1], [outcome], [0], step=0)

@@ -89,8 +89,7 @@ def test_all_calls_are_made_that_could_be_used_and_no_other(
     steps: int, reply: int, asked: list[int]
 ) -> None:
     """All questions stay hard, so every round can have templates; with first sight even a question's first
-    round can.
-    """
+    round can."""
     section = {"reply_steps": reply, "calls_per_hard": "unlimited", "library_size": 1000}
     found = {}
     for known in (True, False):

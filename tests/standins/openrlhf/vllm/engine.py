@@ -37,8 +37,7 @@ _PARTS = frozenset({"weights", "kv_cache"})
 @dataclass(kw_only=True)
 class AsyncEngineArgs:
     """The arguments that OpenRLHF passes. Usually all is in float32, whatever `dtype` says, see
-    `standins.openrlhf.cpu`.
-    """
+    `standins.openrlhf.cpu`."""
 
     model: str
     max_model_len: int
