@@ -31,7 +31,7 @@ class Quiz:
 
 
 class NamedQuiz(Quiz):
-    """A quiz that names its question."""
+    """Quiz, which says what it asked."""
 
     question_id: str | None = None
 
