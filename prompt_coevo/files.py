@@ -31,6 +31,11 @@ def replace(path: Path, data: bytes, *, sync: bool = True) -> None:
         raise
 
 
+def rename(path: Path, new: Path) -> None:
+    """Rename a file within its folder. Raise OSError."""
+    os.replace(path, new)
+
+
 def ends_in_newline(path: Path) -> bool:
     """Check that an appended line would begin a new line; true for a missing file. Raise OSError."""
     try:

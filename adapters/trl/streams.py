@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
+from prompt_coevo import files
 from prompt_coevo.adapters.common.checkpoint import writing
 from prompt_coevo.adapters.common.columns import index_columns
 from prompt_coevo.adapters.common.questions import QuestionIndex, content_id
@@ -75,20 +76,18 @@ def save_late_rows(questions: QuestionIndex, folder: Path) -> None:
 
     Rows that cannot be written as JSON are left out, with a warning: a resumed run learns them when they
     come again. Raises StateError."""
-    path, left_out = folder / ROWS_FILE, 0
+    path, lines = folder / ROWS_FILE, []
+    for row in questions.late.values():
+        try:
+            lines.append(f"{json.dumps(row)}\n")
+        except (TypeError, ValueError):
+            continue
     with writing("the stream's rows", path):
         if not questions.late:
             path.unlink(missing_ok=True)
             return
-        with path.open("w", encoding="utf-8") as file:
-            for row in questions.late.values():
-                try:
-                    line = json.dumps(row)
-                except (TypeError, ValueError):
-                    left_out += 1
-                    continue
-                file.write(f"{line}\n")
-    if left_out:
+        files.replace(path, "".join(lines).encode())
+    if left_out := len(questions.late) - len(lines):
         logger.warning(
             "%d rows of the training dataset cannot be saved as JSON; a run resumed from %s learns them "
             "again when training meets them",

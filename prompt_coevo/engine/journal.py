@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -153,7 +152,7 @@ class Journal:
         if size > self._max_bytes:
             # Not their count: if one was deleted, that number could be in use.
             number = max((one for one, _ in self._put_aside(self.path.parent)), default=0) + 1
-            os.replace(self.path, self.path.with_name(f"events.{number:04d}.jsonl"))
+            files.rename(self.path, self.path.with_name(f"events.{number:04d}.jsonl"))
 
     def _field(self, value: JSON) -> JSON:
         try:
