@@ -40,6 +40,7 @@ def prepare(args: Arguments, settings: Settings) -> Prepared:
         limit,
         output_dir=None,
         tokenizer=tokenizer,
+        # OpenRLHF trusts the model's code always, and has loaded it.
         model_config=AutoConfig.from_pretrained(path, trust_remote_code=True),
         initial_policy=path,
     )

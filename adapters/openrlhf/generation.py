@@ -63,6 +63,7 @@ class CoevoSamplesGenerator(SamplesGenerator):
             limit,
             output_dir=Path(self.args.ckpt.path),
             tokenizer=self.tokenizer,
+            # OpenRLHF trusts the model's code always, and has loaded it.
             model_config=AutoConfig.from_pretrained(model, trust_remote_code=True),
             initial_policy=model,
         )
