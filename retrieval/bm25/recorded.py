@@ -30,7 +30,7 @@ To be, or not to be. Beyoncé, Dvořák, Łódź, São Paulo, İstanbul, Ελλ�
 Häuser, schöner, Straße; chevaux, déjà; corriendo, naciones; книгами, красивого; kirjoissa, evlerde.
 我爱北京天安门。東京都に行きました、ガラスとカラス、データﾃﾞｰﾀ。한국어를 공부합니다. 제2차 세계 대전.
 हिन्दी में क्षत्रिय। বাংলা ভাষা। தமிழ் மொழி। สวัสดีชาวโลก ๑๒๓ ພາສາລາວ ភាសាខ្មែរ မြန်မာဘာသာ.
-اللغة العربية كتابة می‌خواهم עברית שלום co\u00adoperate ﬁve ＡＢＣ m² ½ №5 😀 ___ x´y
+اللغة العربية كتابة می‌خواهم עברית שלום co\u00adoperate ﬁve ＡＢＣ m² ½ №5 😀 ___ x´y 'Ulysses'
 """
 
 

@@ -14,6 +14,8 @@ from typing import Final
 import regex
 
 _BOUNDARY: Final = regex.compile(r"(?V1w)\b")
+# The package does not cut between one of these and a vowel: it would leave 'Ulysses unlike Ulysses.
+_APOSTROPHES: Final = "'’‘＇"
 # Halves of flags, which are no words; finding where to cut a long row of them takes quadratic time.
 _FLAGS: Final = regex.compile(r"\p{Regional_Indicator}+")
 # What Lucene also calls a word, except emoji.
@@ -60,7 +62,7 @@ def _segments(text: str, ways: Sequence[Callable[[Sequence[str]], list[str]]]) -
         text = _FLAGS.sub(" ", text)
     for script, run in groupby(filter(None, _BOUNDARY.split(text)), _script):
         if script == _SPACED:
-            yield from filter(_HAS_LETTER.search, run)
+            yield from (one.strip(_APOSTROPHES) for one in run if _HAS_LETTER.search(one))
         else:
             yield from ways[script - 1](list(run))
 

@@ -105,6 +105,28 @@ def test_glass_is_no_crow_and_accents_may_be_kept() -> None:
     assert english(fold=False).words("Beyoncé") != english().words("Beyoncé")
 
 
+@pytest.mark.parametrize("name", WORDS)
+@pytest.mark.parametrize("word", ["Ulysses", "Araby", "emma", "Oblomov", "Émile", "Moby", "1984"])
+@pytest.mark.parametrize("quotes", ["''", "’’", "‘’", "＇＇", "''''", '""', "«»"])
+def test_a_quoted_word_is_the_word(name: str, word: str, quotes: str) -> None:
+    """Compare words in quotes with bare ones, as Annex 29 and Lucene cut them."""
+    half = len(quotes) // 2
+    quoted = f"{quotes[:half]}{word}{quotes[half:]}"
+    assert WORDS[name](f"who wrote {quoted}?") == WORDS[name](f"who wrote {word}?")
+
+
+def test_apostrophes_within_a_word_stay() -> None:
+    assert lucene().words("l'objectif 'twas o'clock rock 'n' roll d'Artagnan's") == [
+        "l'objectif",
+        "twa",
+        "o'clock",
+        "rock",
+        "n",
+        "roll",
+        "d'artagnan",
+    ]
+
+
 def test_stop_words_may_be_kept() -> None:
     for make in (english, lucene):
         assert make().words("the king and I") == ["king", "i"]
