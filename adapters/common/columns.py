@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from prompt_coevo.adapters.common.questions import (
     QuestionIndex,
@@ -13,7 +13,7 @@ from prompt_coevo.adapters.common.questions import (
     check_text_only,
     content_id,
 )
-from prompt_coevo.adapters.common.rows import Row
+from prompt_coevo.adapters.common.rows import Row, Rows
 from prompt_coevo.errors import DatasetError
 from prompt_coevo.placement import Prompt
 from prompt_coevo.settings import Settings
@@ -24,7 +24,7 @@ USUAL_TRUTHS: Final = ("ground_truth", "answer", "solution", "target", "label")
 
 
 def index_columns(
-    dataset: Any,
+    dataset: Rows,
     settings: Settings,
     usual_truths: Sequence[str] = USUAL_TRUTHS,
     *,
@@ -94,7 +94,7 @@ def index_columns(
 
 
 def index_named(
-    dataset: Any,
+    dataset: Rows,
     settings: Settings,
     look_up: Callable[[Row, str, str], object],
     *,

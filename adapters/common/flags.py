@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, get_origin
+from typing import Final, get_origin
 
 from prompt_coevo.errors import SettingsError
+from prompt_coevo.lines import JSON
 from prompt_coevo.registry import nearest
 from prompt_coevo.settings import Settings, method_choices, setting_fields
 from prompt_coevo.settings.sources import read_yaml
@@ -20,7 +21,7 @@ class Flags:
     """A parsed command line. `settings` is None if it has no `--coevo.*` flag."""
 
     others: list[str]
-    settings: dict[str, object] | None
+    settings: dict[str, JSON] | None
     wants_help: bool = False
 
     @classmethod
@@ -63,8 +64,8 @@ def help_text() -> str:
     return "\n".join(lines)
 
 
-def _nested(flags: dict[str, list[str]]) -> dict[str, Any]:
-    nested: dict[str, Any] = {}
+def _nested(flags: dict[str, list[str]]) -> dict[str, JSON]:
+    nested: dict[str, JSON] = {}
     found: list[str] = []
     lists = {name for name, field in setting_fields() if get_origin(field.annotation) is tuple}
     for name, texts in flags.items():
@@ -89,7 +90,7 @@ def _nested(flags: dict[str, list[str]]) -> dict[str, Any]:
     return nested
 
 
-def put(nested: dict[str, Any], name: str, value: object, prefix: str = PREFIX) -> None:
+def put(nested: dict[str, JSON], name: str, value: JSON, prefix: str = PREFIX) -> None:
     """Set `a.b` in nested values. Raises SettingsError if a value would replace a section, or a section a
     value; the error shows the names as typed, after `prefix`."""
     *sections, last = name.split(".")
@@ -107,7 +108,7 @@ def put(nested: dict[str, Any], name: str, value: object, prefix: str = PREFIX) 
     place[last] = value
 
 
-def _mistakes(nested: dict[str, object]) -> tuple[str, ...]:
+def _mistakes(nested: dict[str, JSON]) -> tuple[str, ...]:
     try:
         Settings(**nested)
     except SettingsError as error:
@@ -126,7 +127,7 @@ def _algorithms(texts: list[str]) -> list[str]:
     return methods[texts[0]]
 
 
-def _value(text: str) -> object:
+def _value(text: str) -> JSON:
     """Parse numbers, booleans and null; keep everything else as text."""
     try:
         value = read_yaml(text)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from heapq import heappush, heappushpop
 from typing import Any, Final
 
-from prompt_coevo.adapters.common.rows import Row, rows_of
+from prompt_coevo.adapters.common.rows import Row, Rows, rows_of
 from prompt_coevo.engine.identity import Dataset
 from prompt_coevo.errors import DatasetError
 from prompt_coevo.placement import Placement, Prompt, system_message
@@ -35,12 +35,12 @@ class QuestionIndex:
 
     def __init__(
         self,
-        dataset: Any,
+        dataset: Rows,
         *,
         prompt: Callable[[Row], Prompt],
-        truth: Callable[[Row], Any],
-        own_id: Callable[[Row], Any] | None = None,
-        columns: Callable[[Row], Mapping[str, Any]] = lambda row: {},
+        truth: Callable[[Row], object],
+        own_id: Callable[[Row], object] | None = None,
+        columns: Callable[[Row], Row] = lambda row: {},
         check: Callable[[Row, int], None] = lambda row, number: None,
         scan: Iterable[Row] | None = None,
         streamed: bool = False,
@@ -187,7 +187,7 @@ class QuestionIndex:
     def _like_the_one_before(self, rows: Sequence[Row], number: int) -> bool:
         return number > 0 and self._identity(rows[number]) == self._identity(rows[number - 1])
 
-    def row(self, question_id: str) -> dict[str, Any]:
+    def row(self, question_id: str) -> Row:
         """Return the dataset row of a question, as the trainer gets it. Raises KeyError."""
         late = self._late.get(question_id)
         return dict(self._dataset[self._rows[question_id]] if late is None else late)
@@ -217,13 +217,15 @@ class QuestionIndex:
         """Turn into the index of another dataset, for every holder of this one."""
         vars(self).update(vars(other))
 
-    def _identity(self, row: Row) -> tuple[Any, ...]:
+    def _identity(self, row: Row) -> tuple[object, ...]:
         own = None if self._own_id is None else self._own_id(row)
         return own, self._prompt(row), self._read_truth(row)
 
     def _truth(self, row: Row) -> str | None:
         truth = self._read_truth(row)
-        return truth if truth is None or isinstance(truth, str) else _dumps(truth)
+        if truth is None or isinstance(truth, str):
+            return truth
+        return json.dumps(truth, default=_plain)
 
     def _fingerprint(self, row: Row) -> str:
         return content_id(self._prompt(row), self._truth(row))
@@ -313,7 +315,7 @@ def _content_shape(content: object) -> object:
     return tuple([str(part.get("type")) if isinstance(part, Mapping) else None for part in content])
 
 
-def check_dataset(dataset: Any) -> None:
+def check_dataset(dataset: Rows | None) -> None:
     """Raise DatasetError unless the dataset has rows that can be looked up by number."""
     if dataset is None or not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
         raise DatasetError(
@@ -322,7 +324,3 @@ def check_dataset(dataset: Any) -> None:
         )
     if len(dataset) == 0:
         raise DatasetError("the training dataset is empty; give the trainer at least one question")
-
-
-def _dumps(value: Any) -> str:
-    return json.dumps(value, default=_plain)

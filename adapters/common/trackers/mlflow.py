@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from types import ModuleType
 
 from prompt_coevo.adapters.common.trackers.tables import IN_USE, LINEAGE, Tables
 
@@ -13,7 +13,7 @@ class MLflow:
 
     name = "MLflow"
 
-    def __init__(self, mlflow: Any) -> None:
+    def __init__(self, mlflow: ModuleType) -> None:
         self._mlflow = mlflow
 
     def write(self, tables: Tables, step: int) -> None:
@@ -30,7 +30,7 @@ class MLflow:
         self._mlflow.log_dict(newest, "coevo/newest.json")
 
 
-def open_run(mlflow: Any) -> Iterator[MLflow]:
+def open_run(mlflow: ModuleType) -> Iterator[MLflow]:
     """Yield the tracker if the trainer has a run; without one, MLflow would open its own."""
     if mlflow.active_run() is not None:
         yield MLflow(mlflow)

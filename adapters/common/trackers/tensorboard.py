@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Protocol
 
 from prompt_coevo.adapters.common.trackers.tables import Tables
 
 
+class Writer(Protocol):
+    """A SummaryWriter of torch or of tensorboardX."""
+
+    def add_text(self, tag: str, text_string: str, global_step: int, /) -> None: ...
+
+    def flush(self) -> None: ...
+
+
 class TensorBoard:
-    """Logs Markdown. `writer` is a SummaryWriter of torch or of tensorboardX."""
+    """Logs Markdown."""
 
     name = "TensorBoard"
 
-    def __init__(self, writer: Any) -> None:
+    def __init__(self, writer: Writer) -> None:
         self._writer = writer
 
     def write(self, tables: Tables, step: int) -> None:

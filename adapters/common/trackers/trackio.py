@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from types import ModuleType
 
 from prompt_coevo.adapters.common.trackers.tables import LINEAGE, Tables, escaped
 
@@ -14,7 +14,7 @@ class Trackio:
 
     name = "trackio"
 
-    def __init__(self, trackio: Any, axis: str | None) -> None:
+    def __init__(self, trackio: ModuleType, axis: str | None) -> None:
         self._trackio = trackio
         self._axis = axis
 
@@ -32,7 +32,7 @@ class Trackio:
             self._trackio.log({**values, self._axis: step})
 
 
-def open_run(trackio: Any, axis: str | None) -> Iterator[Trackio]:
+def open_run(trackio: ModuleType, axis: str | None) -> Iterator[Trackio]:
     """Yield the tracker if the trainer has a run."""
     if trackio.context_vars.current_run.get() is not None:
         yield Trackio(trackio, axis)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from types import ModuleType
 
 from prompt_coevo.adapters.common.trackers.tables import IN_USE, LINEAGE, Tables
 
@@ -13,7 +13,7 @@ class Wandb:
 
     name = "wandb"
 
-    def __init__(self, wandb: Any, axis: str | None) -> None:
+    def __init__(self, wandb: ModuleType, axis: str | None) -> None:
         self._wandb = wandb
         self._axis = axis
 
@@ -29,7 +29,7 @@ class Wandb:
             self._wandb.run.log({**values, self._axis: step})
 
 
-def open_run(wandb: Any, axis: str | None) -> Iterator[Wandb]:
+def open_run(wandb: ModuleType, axis: str | None) -> Iterator[Wandb]:
     """Yield the tracker if the trainer has a run."""
     if getattr(wandb, "run", None) is not None:
         yield Wandb(wandb, axis)
