@@ -7,7 +7,7 @@ of them, the run ends with one sentence instead of training on something else.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import torch
 import trl
@@ -78,7 +78,7 @@ def _expected(trainer: Trainer) -> set[str]:
     if not _is_grpo(trainer):
         return names | {"old_logps"}
     names.add("num_items_in_batch")
-    args: Any = trainer.args
+    args = trainer.args
     corrected = trainer.use_vllm and getattr(trainer, "vllm_importance_sampling_correction", False)
     generate_every = args.steps_per_generation * trainer.num_iterations
     if corrected or args.gradient_accumulation_steps % generate_every:

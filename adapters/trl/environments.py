@@ -7,13 +7,13 @@ that `reset()` made and the row that led to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final
 
 from prompt_coevo.adapters.common.columns import USUAL_TRUTHS, index_columns
 from prompt_coevo.adapters.common.policy import RolloutsFailed
 from prompt_coevo.adapters.common.questions import QuestionIndex
-from prompt_coevo.adapters.common.rows import Row
+from prompt_coevo.adapters.common.rows import Row, Rows
 from prompt_coevo.adapters.trl.host import Trainer
 from prompt_coevo.adapters.trl.ranks import Ranks
 from prompt_coevo.adapters.trl.streams import index_stream, is_stream
@@ -24,6 +24,9 @@ from prompt_coevo.preflight.forecast import few_questions
 from prompt_coevo.preflight.page import plural
 from prompt_coevo.settings import Settings
 from prompt_coevo.settings.method import methods_of
+
+if TYPE_CHECKING:
+    import datasets
 
 OWN_ID: Final = "question_id"
 _ID: Final = "coevo_question_id"
@@ -50,7 +53,10 @@ class Environments:
         """True if a round's questions are known only after `reset()`, which names them."""
 
     def index(
-        self, dataset: Any, ranks: Ranks, read_chat: Callable[[Prompt], Prompt]
+        self,
+        dataset: datasets.Dataset | datasets.IterableDataset,
+        ranks: Ranks,
+        read_chat: Callable[[Prompt], Prompt],
     ) -> QuestionIndex:
         """Index the questions of the trainer's dataset.
 
@@ -95,7 +101,7 @@ class Environments:
         environments: Sequence[object] = self._trainer.environments or ()
         return [_name_of(one) for one in environments]
 
-    def _usual_truths(self, dataset: Any) -> Sequence[str]:
+    def _usual_truths(self, dataset: Rows | Iterable[Row]) -> Sequence[str]:
         """Return the columns that may hold the right answer. None is needed with an environment, which may
         be all that knows the answer."""
         if not self._there:
@@ -104,7 +110,7 @@ class Environments:
         return [name for name in USUAL_TRUTHS if name in columns]
 
     def _first_look(
-        self, dataset: Any, ranks: Ranks, read_chat: Callable[[Prompt], Prompt]
+        self, dataset: Iterable[Row], ranks: Ranks, read_chat: Callable[[Prompt], Prompt]
     ) -> QuestionIndex:
         first = ranks.broadcast(dict(next(iter(dataset))) if ranks.is_main else None)
         questions = index_columns(

@@ -11,16 +11,18 @@ kept as sampled, and search results are masked out of the loss. Needs TRL 1.10 o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import torch
 import trl
 from packaging.version import Version
 
+from prompt_coevo.adapters.common.completion_texts import Completion
 from prompt_coevo.adapters.common.patching import swapped
 from prompt_coevo.adapters.trl.generation import STATUS
 from prompt_coevo.adapters.trl.host import tokenizer_of
 from prompt_coevo.errors import HostError
+from prompt_coevo.placement import Prompt
 from prompt_coevo.retrieval.agent.rollout import SearchRollout
 from prompt_coevo.retrieval.agent.scoring import METRICS, Metric
 from prompt_coevo.retrieval.agent.settings import SearchAgentSettings, tool_of
@@ -29,8 +31,11 @@ _OLDEST: Final = (1, 10)
 ANSWER: Final = "search_answer"
 """The argument that gives reward functions the policy's own answers, None where there is none."""
 
+Rollouts: TypeAlias = dict[str, Sequence[object] | None]
+"""Columns with one value for each rollout: TRL's own, and more for the reward functions."""
 
-def search_agent(**settings: Any) -> Callable[[list[Any], Any], dict[str, Any]]:
+
+def search_agent(**settings: object) -> Callable[[list[Prompt], trl.GRPOTrainer], Rollouts]:
     """Build a `rollout_func` for GRPOTrainer; the settings are those of `SearchAgentSettings`.
 
     Raises SettingsError, and HostError if TRL is too old. With vLLM, set
@@ -44,7 +49,7 @@ def search_agent(**settings: Any) -> Callable[[list[Any], Any], dict[str, Any]]:
         )
     checked = SearchAgentSettings(**settings)
 
-    def rollout(prompts: list[Any], trainer: Any) -> dict[str, Any]:
+    def rollout(prompts: list[Prompt], trainer: trl.GRPOTrainer) -> Rollouts:
         return _play(prompts, trainer, checked)
 
     return rollout
@@ -54,7 +59,7 @@ def exact_match(column: str, metric: Metric = "em") -> Callable[..., list[float]
     """Build a reward function that scores the policy's answer by the gold answers in a dataset column."""
     score = METRICS[metric]
 
-    def reward(completions: Sequence[Any], **columns: Any) -> list[float]:
+    def reward(completions: Sequence[Completion], **columns: Any) -> list[float]:
         return [
             score(answer, golds)
             for answer, golds in zip(columns[ANSWER], columns[column], strict=True)
@@ -64,7 +69,9 @@ def exact_match(column: str, metric: Metric = "em") -> Callable[..., list[float]
     return reward
 
 
-def _play(prompts: list[Any], trainer: Any, settings: SearchAgentSettings) -> dict[str, Any]:
+def _play(
+    prompts: list[Prompt], trainer: trl.GRPOTrainer, settings: SearchAgentSettings
+) -> Rollouts:
     prompt_ids = trainer._tokenize_prompts(prompts)[0]
     tokenizer = tokenizer_of(trainer)
     # TRL counts a completion as truncated unless it ends with an end token. One that ends with an answer
@@ -99,7 +106,10 @@ def _in_loss(rollout: SearchRollout, masks_truncated: bool) -> list[int]:
 
 
 def _take_turns(
-    trainer: Any, rollouts: list[SearchRollout], count: int, settings: SearchAgentSettings
+    trainer: trl.GRPOTrainer,
+    rollouts: list[SearchRollout],
+    count: int,
+    settings: SearchAgentSettings,
 ) -> None:
     """Play one turn of every unfinished episode; `count` is the largest number of these on a process."""
     active = [one for one in rollouts if not one.over]
@@ -125,7 +135,7 @@ def _take_turns(
         one.observed(outcome)
 
 
-def _largest(trainer: Any, number: int) -> int:
+def _largest(trainer: trl.GRPOTrainer, number: int) -> int:
     """Return the largest of the processes' numbers."""
     accelerator = trainer.accelerator
     return int(accelerator.gather(torch.tensor([number], device=accelerator.device)).max())

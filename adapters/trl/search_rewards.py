@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from torch import nn
 
 TOLD: Final = "coevo_search"
 """The keyword that a reward function gets as True, only in search and verification."""
+_Reward: TypeAlias = Callable[..., Any]
+"""A reward function: it returns scores, or an awaitable of scores."""
 
 
 def told_of_search(functions: Sequence[object]) -> list[object]:
@@ -17,20 +19,20 @@ def told_of_search(functions: Sequence[object]) -> list[object]:
     return [_told(one) if callable(one) and _accepts(one) else one for one in functions]
 
 
-def _told(function: Callable[..., Any]) -> Callable[..., Any]:
+def _told(function: _Reward) -> _Reward:
     """Bind the keyword. Keep an async function async and a plain one plain, because TRL checks that."""
 
-    async def awaited(**arguments: Any) -> Any:
+    async def awaited(**arguments: object) -> object:
         return await function(**arguments, **{TOLD: True})
 
-    def called(**arguments: Any) -> Any:
+    def called(**arguments: object) -> object:
         return function(**arguments, **{TOLD: True})
 
     is_async = inspect.iscoroutinefunction(function)
     return awaited if is_async or inspect.iscoroutinefunction(type(function).__call__) else called
 
 
-def _accepts(function: Callable[..., Any]) -> bool:
+def _accepts(function: _Reward) -> bool:
     if isinstance(function, nn.Module):  # a reward model
         return False
     try:

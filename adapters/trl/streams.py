@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from prompt_coevo import files
 from prompt_coevo.adapters.common.checkpoint import writing
 from prompt_coevo.adapters.common.columns import index_columns
 from prompt_coevo.adapters.common.questions import QuestionIndex, content_id
-from prompt_coevo.adapters.common.rows import Row
+from prompt_coevo.adapters.common.rows import Row, Rows
 from prompt_coevo.adapters.trl.ranks import ALONE, Ranks
 from prompt_coevo.engine.identity import Dataset
 from prompt_coevo.errors import DatasetError, StateError
@@ -29,14 +29,14 @@ ROWS_FILE: Final = "coevo_rows.jsonl"
 _UNREADABLE: Final = (OSError, ValueError, KeyError, TypeError, DatasetError, RecursionError)
 
 
-def is_stream(dataset: Any) -> bool:
+def is_stream(dataset: Rows | Iterable[Row]) -> bool:
     """Check for a dataset whose rows can only be iterated over, such as an IterableDataset."""
     # By name: torch is not imported here, and its class gives subclasses a `__getitem__` that raises.
     return any(kind.__name__ == "IterableDataset" for kind in type(dataset).__mro__)
 
 
 def index_stream(
-    dataset: Any,
+    dataset: Iterable[Row],
     settings: Settings,
     ranks: Ranks = ALONE,
     read_chat: Callable[[Prompt], Prompt] = lambda prompt: prompt,
@@ -115,7 +115,7 @@ def load_late_rows(questions: QuestionIndex, folder: Path, ranks: Ranks = ALONE)
         )
 
 
-def _looked_at(dataset: Any) -> tuple[list[Row], bool]:
+def _looked_at(dataset: Iterable[Row]) -> tuple[list[Row], bool]:
     """Return the first rows, and True if the stream starts with the same row again; else one row, False."""
     first = next(iter(dataset), None)
     if first is None:
@@ -136,7 +136,7 @@ def _read(path: Path) -> tuple[list[Row], str | None]:
         return [], str(error)
 
 
-def _checked(row: Any) -> Row:
+def _checked(row: object) -> Row:
     if not isinstance(row, Mapping):
         raise TypeError("a row without columns")
     return row
