@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import transfer_queue as tq
 from omegaconf import OmegaConf
@@ -49,7 +49,7 @@ class Asynchronous(Coevolving):
 
     # Hooks
 
-    def _reissue_inflight_prompts(self, *args: Any, **kwargs: Any) -> int:
+    def _reissue_inflight_prompts(self, *args: object, **kwargs: object) -> int:
         self._dispatcher.under_way.resume(self._resumed)
         # Here, because a resumed run plans before its first step, and the last step's decisions must count.
         # A finished run owes its end only; nothing would use the results of a search.

@@ -6,7 +6,7 @@ If VeRL renamed a method, nothing would call our override, and the run would tra
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import torch
 import transfer_queue as tq
@@ -108,7 +108,7 @@ def check_distilled(keys: Sequence[str], partition: str) -> None:
 
 
 def _is_as_handed_back(
-    prompt: torch.Tensor, response: torch.Tensor, sequence: torch.Tensor, mark: Any
+    prompt: torch.Tensor, response: torch.Tensor, sequence: torch.Tensor, mark: int | None
 ) -> bool:
     whole = torch.cat([prompt, response])
     return fingerprint(prompt.tolist()) == mark and torch.equal(sequence, whole)

@@ -8,8 +8,8 @@ distillation needs.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypedDict
 from zlib import crc32
 
 import hydra
@@ -35,6 +35,19 @@ ERROR: Final = "coevo_error"
 """The extra field with an error that must end the run: VeRL only logs what an agent loop raises."""
 
 
+class Extra(TypedDict, total=False):
+    """The extra fields of a rollout that we read, by the names above. There are more."""
+
+    min_global_steps: int
+    reward_extra_info: Mapping[str, object]
+    coevo: Sequence[int]
+    coevo_reward: float
+    coevo_trained: int
+    coevo_rolled_out: bytes
+    coevo_status: str
+    coevo_error: str
+
+
 # Methods that build prompt ids in an agent loop; before VeRL 0.9.1 usually the second.
 _TOKENIZERS: Final = ("ct_build_initial_tokens", "apply_chat_template")
 
@@ -51,7 +64,7 @@ class Plan:
         self,
         inner: str,
         assignments: Sequence[Assignment],
-        sampling: dict[str, Any] | None = None,
+        sampling: Mapping[str, float] | None = None,
         keeps_prompts: bool = False,
     ) -> None:
         """Take the name `inner` of the loop that the row asked for. Rollouts outside training, which keep
@@ -68,7 +81,7 @@ class Plan:
         self._is_used = True
         return self._assignments[session % len(self._assignments)]
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         if self._is_used:
             return str, ()
         parts = (self.inner, self._assignments, self.sampling, self.keeps_prompts)

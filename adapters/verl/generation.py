@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import torch
@@ -22,7 +22,7 @@ from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment, RolloutRequest, Sampling
 from prompt_coevo.visible import in_a_line
 
-_Task: TypeAlias = tuple[Sequence[Assignment], dict[str, Any] | None]
+_Task: TypeAlias = tuple[Sequence[Assignment], Mapping[str, float] | None]
 
 
 class Dispatcher:
@@ -75,7 +75,7 @@ class Dispatcher:
                 "the same prompt-coevo on all nodes"
             ) from error
 
-    def _sampling(self, sampling: Sampling) -> dict[str, Any]:
+    def _sampling(self, sampling: Sampling) -> dict[str, float]:
         """Return the sampling parameters that replace VeRL's validation parameters."""
         if sampling.temperature == 0:
             return {"temperature": 0, "top_p": 1.0, "top_k": -1}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, DictConfig, OmegaConf
 
 from prompt_coevo.errors import SettingsError
+from prompt_coevo.lines import JSON
 from prompt_coevo.settings import Settings, method_choices, setting_fields
 
 _SECRET: Final = "api_key"
@@ -62,7 +63,7 @@ def _unset() -> DictConfig:
     return keys
 
 
-def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+def _given(values: Mapping[str, JSON]) -> dict[str, JSON]:
     """Drop the keys that have no value."""
     found = {
         name: _given(value) if isinstance(value, Mapping) else value

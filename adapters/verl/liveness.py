@@ -7,13 +7,14 @@ has died.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any, Final
+from typing import Final
 
 import ray
 from ray.actor import ActorHandle
 from ray.exceptions import ActorDiedError, RayActorError
 from verl.trainer.ppo.v1 import PPOTrainer
 
+from prompt_coevo.adapters.verl.generation import Dispatcher
 from prompt_coevo.errors import HostError
 
 _ANSWER_S: Final = 30.0
@@ -26,7 +27,7 @@ class Liveness:
 
     def __init__(self, actors: Callable[[], Collection[ActorHandle]]) -> None:
         self._actors = actors
-        self._asked: dict[ActorHandle, ray.ObjectRef[Any]] = {}
+        self._asked: dict[ActorHandle, ray.ObjectRef[bool]] = {}
 
     def check(self, *, patiently: bool = False) -> None:
         """Raise HostError if an actor is known to have died; `patiently` waits for the answers."""
@@ -46,7 +47,7 @@ class Liveness:
             _raise_if_died(reference)
 
 
-def _raise_if_died(reference: ray.ObjectRef[Any]) -> None:
+def _raise_if_died(reference: ray.ObjectRef[bool]) -> None:
     try:
         ray.get(reference)
     except ActorDiedError as error:
@@ -59,7 +60,7 @@ def _raise_if_died(reference: ray.ObjectRef[Any]) -> None:
         return
 
 
-def samplers(trainer: PPOTrainer, dispatcher: Any) -> list[ActorHandle]:
+def samplers(trainer: PPOTrainer, dispatcher: Dispatcher) -> list[ActorHandle]:
     """Return the current rollout servers and agent loop workers.
 
     A trainer with separate devices for the rollout has a second set of servers, and an agent loop manager

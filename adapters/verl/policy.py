@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import transfer_queue as tq
@@ -22,13 +22,15 @@ from prompt_coevo.adapters.verl.liveness import Liveness, samplers
 from prompt_coevo.adapters.verl.rollouts import (
     OVER,
     OWN_REWARD,
+    SampledBy,
     Success,
+    Tag,
     collect,
     session,
     tags_of,
     texts_of,
 )
-from prompt_coevo.types import Assignment, PolicyVersion, Rollout, RolloutRequest
+from prompt_coevo.types import Assignment, Rollout, RolloutRequest
 
 Planned: TypeAlias = dict[str, list[Assignment]]
 """The assignments of rows, by uid."""
@@ -48,7 +50,7 @@ class VerlPolicy(AdapterPolicy):
         self,
         trainer: PPOTrainer,
         dispatcher: Dispatcher,
-        sampled_by: Callable[[Mapping[str, Any]], PolicyVersion],
+        sampled_by: SampledBy,
         success: Success = OWN_REWARD,
     ) -> None:
         """Take `sampled_by` to read the policy version from a row's extra fields, and `success` to pick
@@ -144,11 +146,11 @@ class VerlPolicy(AdapterPolicy):
         return self._trainer.reward_loop_manager.reward_loop_worker_handles is None
 
 
-def _over(tags: Mapping[str, Mapping[str, Any]]) -> set[str]:
+def _over(tags: Mapping[str, Tag]) -> set[str]:
     """Return the keys of rollouts that have ended, successfully or not."""
     return {key for key, tag in tags.items() if tag.get("status") in OVER}
 
 
-def _uid(key: str, tag: Mapping[str, Any]) -> str | None:
+def _uid(key: str, tag: Tag) -> str | None:
     """Return the uid of the rollout that a row belongs to, or None for the entry of a rollout itself."""
     return None if tag.get("is_prompt", False) else session(key)[0]

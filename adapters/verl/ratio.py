@@ -7,7 +7,7 @@ log-probs are under the template. Only distilled rows are changed here, before V
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import torch
 import transfer_queue as tq
@@ -59,7 +59,7 @@ class Ratio:
         distilled: Sequence[str],
         partition: str,
         under_template: torch.Tensor | None = None,
-    ) -> dict[str, Any]:
+    ) -> dict[str, float]:
         """Correct the `distilled` among the rows `keys` in TransferQueue, once old log-probs are there.
 
         `under_template`: their log-probs after the prompt they were sampled under, jagged, (B, T), with
@@ -71,7 +71,7 @@ class Ratio:
         if distilled and not self._is_checked:
             check_distilled(distilled, partition)
             self._is_checked = True
-        metrics: dict[str, Any] = {}
+        metrics: dict[str, float] = {}
         if not distilled or not (self._has_sampler or under_template is not None):
             return metrics
         fields = list(_FIELDS) if self._has_sampler else [_OLD, _MASK]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias, TypedDict
 
 import transfer_queue as tq
 from tensordict import TensorDict
@@ -12,13 +12,15 @@ from transformers import PreTrainedTokenizerBase
 from prompt_coevo.adapters.common.late_texts import LateTexts
 from prompt_coevo.adapters.common.policy import aborted
 from prompt_coevo.adapters.common.success import Reported, scaled
-from prompt_coevo.adapters.verl.distill import COLUMN, ERROR, REWARD, STATUS
+from prompt_coevo.adapters.verl.distill import COLUMN, ERROR, REWARD, STATUS, Extra
 from prompt_coevo.errors import HostError
 from prompt_coevo.settings.success import SuccessSettings
 from prompt_coevo.types import Assignment, PolicyVersion, Rollout
 
-_Row: TypeAlias = tuple[str, float, dict[str, Any]]
+_Row: TypeAlias = tuple[str, float, Extra]
 """Key, reward and extra fields."""
+SampledBy: TypeAlias = Callable[[Extra], PolicyVersion]
+"""Reads the policy version that a rollout began with from its extra fields."""
 
 BEGAN_WITH: Final = "min_global_steps"
 """VeRL's extra field for the weights that a rollout began with: the global step after which they came."""
@@ -42,7 +44,7 @@ class Success:
         name = settings.reward
         self._reported = None if name is None else Reported(name, "the reward's dictionary")
 
-    def of(self, reward: float, extra: Mapping[str, Any] | None) -> float:
+    def of(self, reward: float, extra: Mapping[str, object] | None) -> float:
         """Return a rollout's deciding reward, from 0 to 1. Raises HostError, see `Reported`."""
         found = (
             reward
@@ -56,13 +58,21 @@ OWN_REWARD: Final = Success(SuccessSettings())
 """VeRL's reward, unchanged."""
 
 
-def tags_of(partition: str) -> dict[str, dict[str, Any]]:
+class Tag(TypedDict, total=False):
+    """The tags of a row or a rollout that we read. There are more."""
+
+    is_prompt: bool
+    is_padding: bool
+    status: str
+
+
+def tags_of(partition: str) -> dict[str, Tag]:
     """Return the tags of all rows and rollouts of a partition, by key."""
-    tags: dict[str, dict[str, Any]] = (tq.kv_list(partition) or {}).get(partition, {})
+    tags: dict[str, Tag] = (tq.kv_list(partition) or {}).get(partition, {})
     return tags
 
 
-def extras_of(rows: TensorDict) -> list[dict[str, Any]]:
+def extras_of(rows: TensorDict) -> list[Extra]:
     """Return VeRL's column `extra_fields` row by row, unwrapped where VeRL wraps it."""
     return [getattr(extra, "data", extra) for extra in rows["extra_fields"]]
 
@@ -99,7 +109,7 @@ def collect(
     partition: str,
     planned: Mapping[str, Sequence[Assignment]],
     texts: LateTexts,
-    sampled_by: Callable[[Mapping[str, Any]], PolicyVersion],
+    sampled_by: SampledBy,
     success: Success = OWN_REWARD,
 ) -> list[Rollout]:
     """Build the rollouts of whole groups, in the order of `planned` (uids and their assignments).
@@ -133,11 +143,13 @@ def _read(keys: list[str], partition: str) -> list[_Row]:
         return []
     data = tq.kv_batch_get(keys=keys, partition_id=partition, select_fields=["extra_fields"])
     extras = extras_of(data)
-    rewards: dict[str, Any] = {
-        key: extra.get(REWARD) for key, extra in zip(keys, extras, strict=True)
+    rewards = {
+        key: reward
+        for key, extra in zip(keys, extras, strict=True)
+        if (reward := extra.get(REWARD)) is not None
     }
     # A reward model that shares the rollout's devices delivers its rewards later.
-    if later := [key for key, reward in rewards.items() if reward is None]:
+    if later := [key for key in keys if key not in rewards]:
         data = tq.kv_batch_get(keys=later, partition_id=partition, select_fields=["rm_scores"])
         scores = data["rm_scores"].unbind()
         rewards |= {key: float(one.sum()) for key, one in zip(later, scores, strict=True)}
@@ -148,7 +160,7 @@ def _rollout(
     assignment: Assignment,
     row: _Row | None,
     texts: LateTexts,
-    sampled_by: Callable[[Mapping[str, Any]], PolicyVersion],
+    sampled_by: SampledBy,
     success: Success = OWN_REWARD,
 ) -> Rollout:
     if row is None:

@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from prompt_coevo.errors import HostError
+from prompt_coevo.lines import JSON
 from prompt_coevo.types import Assignment, Candidate
 
 _PARTS = ("instruction", "template")
 
 
-def plans_to_json(groups: Mapping[str, Sequence[Assignment]]) -> dict[str, Any]:
+def plans_to_json(groups: Mapping[str, Sequence[Assignment]]) -> dict[str, JSON]:
     """Convert plans, by the trainer's names for groups. A text that many rollouts share appears once."""
-    candidates: dict[str, Any] = {}
-    plans: dict[str, list[dict[str, Any]]] = {}
+    candidates: dict[str, JSON] = {}
+    plans: dict[str, list[JSON]] = {}
     for name, group in groups.items():
         plans[name] = []
         for one in group:

@@ -30,7 +30,7 @@ _FIRST_WEIGHTS: Final = "min_global_steps"
 class SearchAgentLoop(AgentLoopBase):
     """An agent loop with the fields of `SearchAgentSettings` as arguments. Raises SettingsError."""
 
-    def __init__(self, *parts: object, **arguments: Any) -> None:
+    def __init__(self, *parts: object, **arguments: object) -> None:
         names = arguments.keys() & SearchAgentSettings.model_fields.keys()
         own = {name: arguments.pop(name) for name in names}
         super().__init__(*parts, **arguments)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from prompt_coevo.adapters.common.trackers import mlflow, trackio, wandb
 from prompt_coevo.adapters.common.trackers.tensorboard import TensorBoard
 from prompt_coevo.adapters.common.trackers.texts import Tracker
 
+if TYPE_CHECKING:
+    from verl.utils.tracking import Tracking
 
-def open_trackers(tracking: Any) -> Iterator[Tracker]:
+
+def open_trackers(tracking: Tracking) -> Iterator[Tracker]:
     """Yield the trackers of `trainer.logger` that take texts; VeRL has imported and opened them."""
     loggers = getattr(tracking, "logger", {})
     if "tensorboard" in loggers:

@@ -3,7 +3,7 @@ VeRL is copied."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -22,6 +22,7 @@ from prompt_coevo.adapters.common.patching import swapped, wrap
 from prompt_coevo.adapters.common.trackers.texts import Texts, Writing
 from prompt_coevo.adapters.verl.checks import agent_loops, check_config, prompt_limit, workload
 from prompt_coevo.adapters.verl.contract import check_dropping, check_names
+from prompt_coevo.adapters.verl.distill import Extra
 from prompt_coevo.adapters.verl.dumps import RanUnder
 from prompt_coevo.adapters.verl.generation import Dispatcher
 from prompt_coevo.adapters.verl.hydra_group import read_settings
@@ -163,7 +164,7 @@ class Coevolving(PPOTrainer):
             self._due.settle(self._engine, self._policy, last=True)
             self._engine.end(self._policy)
 
-    def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+    def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: dict[str, float]) -> KVBatchMeta:
         """Compute old log-probs under the trained prompts, and correct those that a sampler gave.
 
         With `distill_forward`, distilled rows get another forward pass, under the prompts they were sampled
@@ -195,13 +196,13 @@ class Coevolving(PPOTrainer):
         by_tokens = rollout.log_prob_use_dynamic_bsz
         return dp_size * (1 if by_tokens else int(rollout.log_prob_micro_batch_size_per_gpu))
 
-    def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+    def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, float]) -> KVBatchMeta:
         batch = super()._compute_advantage(batch, metrics)
         self._ratio.settle(self._distilled(batch))
         self._observe(_real(batch), metrics)
         return batch
 
-    def _observe(self, keys: list[str], metrics: dict[str, Any]) -> None:
+    def _observe(self, keys: list[str], metrics: dict[str, float]) -> None:
         """Observe the rows that are about to be trained on."""
         texts = self._late_texts()
         rollouts = self._collect(keys, texts)
@@ -261,7 +262,7 @@ class Coevolving(PPOTrainer):
     def _collect(self, keys: list[str], texts: LateTexts) -> list[Rollout]:
         return collect(keys, TRAIN, self._planned(keys), texts, self._sampled_by, self._success)
 
-    def _sampled_by(self, extra: Mapping[str, Any]) -> PolicyVersion:
+    def _sampled_by(self, extra: Extra) -> PolicyVersion:
         """Return the weights that a rollout began with, from its extra fields.
 
         VeRL numbers weights by global steps; during a step they have the number of the previous one.
@@ -309,7 +310,7 @@ class CoevoTrainer(Coevolving, PPOTrainerSync):
 
     mode = "sync"
 
-    def _observe(self, keys: list[str], metrics: dict[str, Any]) -> None:
+    def _observe(self, keys: list[str], metrics: dict[str, float]) -> None:
         super()._observe(keys, metrics)
         self._dispatcher.under_way.clear()  # groups that failed completely have no rows
 
