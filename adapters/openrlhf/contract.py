@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from types import ModuleType
+from typing import Final
 
 from prompt_coevo.errors import HostError
 
@@ -67,7 +68,7 @@ def check_names() -> None:
     """Raise HostError for the first name that this OpenRLHF lacks."""
     for module, names in _NAMES.items():
         try:
-            found: Any = importlib.import_module(module)
+            found = importlib.import_module(module)
         except ModuleNotFoundError as error:
             if not (error.name or "").startswith("openrlhf"):
                 raise
@@ -98,7 +99,7 @@ def check_keys(response: Mapping[str, object], *names: str) -> None:
         )
 
 
-def _has(module: Any, name: str) -> bool:
+def _has(module: ModuleType, name: str) -> bool:
     """Check for a name, also inside Ray's actor classes and among dataclass fields without a default."""
     first, _, member = name.partition(".")
     found = getattr(module, first, None)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import ray
 import torch
 from openrlhf.trainer.ppo_utils.experience import Experience
 from openrlhf.trainer.ppo_utils.samples_generator import SamplesGenerator
+from ray.actor import ActorHandle
 from torchdata.stateful_dataloader import StatefulDataLoader  # type: ignore[import-not-found]
 from transformers import AutoConfig
 
@@ -39,6 +40,9 @@ from prompt_coevo.adapters.openrlhf.weights import LockedWeights, Weights
 from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment, Rollout
 
+Samples: TypeAlias = tuple[list[Experience], float | None, int, bool]
+"""Samples to train on, the filter's pass rate, the number of prompts dispatched, and whether the dataset
+is exhausted."""
 STALENESS: Final = "coevo/staleness"
 """The entry of an Experience's info, logged by OpenRLHF, for how many updates the sampling weights are
 behind the trained ones. Until the batch is handed over it holds the version of the sampling weights."""
@@ -93,14 +97,14 @@ class CoevoSamplesGenerator(SamplesGenerator):
         self._texts = BatchTexts(self.tokenizer)
         self._prompt_ids = PromptIds(self.tokenizer)
 
-    def share(self, lock: Any) -> None:
+    def share(self, lock: ActorHandle) -> None:
         """Share the engines with a trainer that broadcasts weights whenever `lock` is free. The caller of
         our methods for samples holds it."""
         self._policy.weights = LockedWeights(self.engine, lock)
 
     # Hooks
 
-    def generate_samples(self, **generate_kwargs: Any) -> tuple[Any, ...]:
+    def generate_samples(self, **generate_kwargs: Any) -> Samples:
         """Settle what is due since the last batch, then return a batch to train on.
 
         The last generation of a run may be empty. It settles nothing, because `finish` comes next.
@@ -108,7 +112,7 @@ class CoevoSamplesGenerator(SamplesGenerator):
         self._policy.generate_kwargs = generate_kwargs
         if self._has_batch_left():
             self._between_steps()
-        result: tuple[Any, ...] = super().generate_samples(**generate_kwargs)
+        result: Samples = super().generate_samples(**generate_kwargs)
         for name in ("_sample_buffer", "_dataloader_iter"):  # read by `_has_batch_left`
             if not hasattr(self, name):
                 check_part(self, name)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final, NotRequired, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Final, NotRequired, TypeAlias, TypedDict
 
 if TYPE_CHECKING:
     from ray import ObjectRef
+    from ray.actor import ActorClass
     from torch import Tensor
 
 TOOL_ERROR: Final = "coevo_tool_error"
@@ -15,9 +16,10 @@ TOOL_ERROR: Final = "coevo_tool_error"
 rollout does not count."""
 
 
-def class_of(actor: Any) -> Any:
+def class_of(actor: ActorClass) -> type:
     """Return the class behind a Ray actor class, which cannot be subclassed itself."""
-    return actor.__ray_metadata__.modified_class
+    found: type = actor.__ray_metadata__.modified_class
+    return found
 
 
 Arguments: TypeAlias = SimpleNamespace

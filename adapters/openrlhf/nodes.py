@@ -7,7 +7,7 @@ differ.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import ParamSpec, TypeVar
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -16,13 +16,14 @@ from prompt_coevo import __version__
 from prompt_coevo.adapters.common.refused import refused
 from prompt_coevo.errors import HostError
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def on_alike_nodes(made: Callable[..., T]) -> Callable[..., T]:
+def on_alike_nodes(made: Callable[P, T]) -> Callable[P, T]:
     """Check the nodes before `made`, which OpenRLHF calls when Ray has started and nothing is loaded."""
 
-    def checked(*arguments: Any, **options: Any) -> T:
+    def checked(*arguments: P.args, **options: P.kwargs) -> T:
         try:
             check_nodes()
         except HostError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import ray
 import torch
@@ -60,7 +60,7 @@ class OpenRLHFPolicy(AdapterPolicy):
         self._dispatch = dispatch
         self.asleep: bool = host.args.vllm.enable_sleep
         """True if the engines have to be woken."""
-        self.generate_kwargs: Mapping[str, Any] = {}
+        self.generate_kwargs: Mapping[str, object] = {}
         """The trainer's generation arguments: temperature, lengths and so on."""
 
     def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
@@ -148,7 +148,7 @@ def while_engines_live() -> Iterator[None]:
         ) from error
 
 
-def _number(given: Any) -> float:
+def _number(given: float | torch.Tensor | list[float]) -> float:
     """Read a number, a tensor, or, from a reward server, a list."""
     if isinstance(given, float | int):
         return float(given)

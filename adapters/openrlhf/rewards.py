@@ -6,19 +6,22 @@ OpenRLHF asks for rewards in the vLLM actor, with the prompt sent to the actor a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from copy import deepcopy
-from typing import Any
+from typing import TypeVar
 
 import openrlhf.trainer.ray.vllm_engine as engine
 from openrlhf.utils.agent import SingleTurnAgentExecutor
+from transformers import PreTrainedTokenizerBase
 
 from prompt_coevo.adapters.common.patching import wrap
 from prompt_coevo.adapters.openrlhf.groups import Asked, numbered
 from prompt_coevo.adapters.openrlhf.host import Response, class_of
 from prompt_coevo.adapters.openrlhf.placed_text import on_the_question
-from prompt_coevo.adapters.openrlhf.shared_tokenizer import TokenizerCache
+from prompt_coevo.adapters.openrlhf.shared_tokenizer import SharedTokenizer, TokenizerCache
 from prompt_coevo.tokens import encode
+
+T = TypeVar("T")
 
 
 class CoevoRolloutActor(class_of(engine.RolloutRayActor)):  # type: ignore[misc]
@@ -27,13 +30,16 @@ class CoevoRolloutActor(class_of(engine.RolloutRayActor)):  # type: ignore[misc]
     async def __init__(self, *args: object, **kwargs: object) -> None:  # type: ignore[misc]
         await super().__init__(*args, **kwargs)
         self._borrowed = TokenizerCache()
-        self._tokenizer: Any = None
+        self._tokenizer: PreTrainedTokenizerBase
         if isinstance(self.executor, SingleTurnAgentExecutor):
             for name in ("_fetch_rewards_via_func", "_fetch_rewards_via_http"):
                 wrap(self.executor, name, self._of_the_questions)
 
     async def generate_responses(
-        self, prompt: str | Asked, hf_tokenizer: object, **kwargs: object
+        self,
+        prompt: str | Asked,
+        hf_tokenizer: SharedTokenizer | PreTrainedTokenizerBase,
+        **kwargs: object,
     ) -> list[Response]:
         """Return the responses to a prompt, or to a group, numbered. Raises HostError, see `numbered`."""
         sample: Callable[..., Awaitable[list[Response]]] = super().generate_responses
@@ -52,11 +58,11 @@ class CoevoRolloutActor(class_of(engine.RolloutRayActor)):  # type: ignore[misc]
 
     def _of_the_questions(
         self,
-        fetch: Callable[..., Awaitable[list[Any]]],
+        fetch: Callable[..., Awaitable[list[T]]],
         queries: list[str],
         prompts: list[str],
-        labels: Any,
-    ) -> Awaitable[list[Any]]:
+        labels: Sequence[object],
+    ) -> Awaitable[list[T]]:
         """Fetch the rewards as if the responses had been sampled with the questions' own prompts."""
         pairs = [
             on_the_question(query, prompt, self._decoded, "raise --data.max_len")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from openrlhf.utils.agent import AgentExecutorBase
@@ -26,6 +26,10 @@ from prompt_coevo.retrieval.agent.settings import SearchAgentSettings, tool_of
 from prompt_coevo.retrieval.agent.tags import STOP_STRINGS
 from prompt_coevo.tokens import encode
 
+if TYPE_CHECKING:
+    from openrlhf.trainer.ray.vllm_engine import RolloutRayActor
+    from vllm import SamplingParams
+
 
 def search_agent(**settings: object) -> type[AgentExecutorBase]:
     """Build an executor class for OpenRLHF from fields of `SearchAgentSettings`. Raises SettingsError."""
@@ -36,10 +40,10 @@ def search_agent(**settings: object) -> type[AgentExecutorBase]:
             self,
             prompt: str,
             label: str | Iterable[object],
-            sampling_params: Any,
+            sampling_params: SamplingParams,
             max_length: int,
             hf_tokenizer: PreTrainedTokenizerBase,
-            llm_engine: Any,
+            llm_engine: RolloutRayActor,
             images: object = None,
         ) -> dict[str, object]:
             ids = encode(hf_tokenizer, prompt)
@@ -53,7 +57,9 @@ def search_agent(**settings: object) -> type[AgentExecutorBase]:
     return SearchAgentExecutor
 
 
-async def _sample(llm_engine: Any, sampling: Any, ids: list[int], most: int) -> Turn:
+async def _sample(
+    llm_engine: RolloutRayActor, sampling: SamplingParams, ids: list[int], most: int
+) -> Turn:
     sampling.max_tokens = most
     output = (await llm_engine.generate(ids, sampling)).outputs[0]
     new = list(output.token_ids)

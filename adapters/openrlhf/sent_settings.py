@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from prompt_coevo.lines import JSON
 from prompt_coevo.settings import Settings
 from prompt_coevo.settings.mistakes import Source
 from prompt_coevo.settings.sources import ENV_PREFIX
@@ -13,7 +14,7 @@ from prompt_coevo.settings.sources import ENV_PREFIX
 _KEY = f"{ENV_PREFIX}REFLECTION__API_KEY"
 
 
-def sent(settings: Settings) -> dict[str, Any]:
+def sent(settings: Settings) -> dict[str, JSON]:
     """Return all explicit settings, from any source, as JSON: without the API key, because trainers print
     their arguments."""
     left_out: dict[str, Any] = {"preset": True, "config_file": True, "reflection": {"api_key"}}

@@ -10,11 +10,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from ray import ObjectRef
     from transformers import PreTrainedTokenizerBase
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -31,9 +34,13 @@ class TokenizerCache:
     """An actor's tokenizers. Each is fetched once, however many requests wait for it."""
 
     def __init__(self) -> None:
-        self._fetched: dict[Any, asyncio.Future[Any]] = {}
+        self._fetched: dict[
+            ObjectRef[PreTrainedTokenizerBase], asyncio.Future[PreTrainedTokenizerBase]
+        ] = {}
 
-    def tokenizer(self, lent: object) -> Awaitable[Any]:
+    def tokenizer(
+        self, lent: SharedTokenizer | PreTrainedTokenizerBase
+    ) -> Awaitable[PreTrainedTokenizerBase]:
         """Return the shared tokenizer; return anything else unchanged."""
         if not isinstance(lent, SharedTokenizer):
             return _as_it_is(lent)
@@ -42,9 +49,9 @@ class TokenizerCache:
         return self._fetched[lent.place]
 
 
-async def _as_it_is(value: object) -> object:
+async def _as_it_is(value: T) -> T:
     return value
 
 
-async def _fetched(place: Any) -> Any:
+async def _fetched(place: Awaitable[T]) -> T:
     return await place

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import openrlhf.trainer.ppo_trainer as sync
 import openrlhf.trainer.ppo_trainer_async as asynchronous
 import ray
+from ray.actor import ActorHandle
 
 from prompt_coevo.adapters.common.ratio_tensors import TEMPLATE_EFFECT
 from prompt_coevo.adapters.common.trackers.tables import Tables
@@ -19,6 +20,9 @@ from prompt_coevo.adapters.openrlhf.ratio import CoevoExperienceMaker
 from prompt_coevo.adapters.openrlhf.stateful_loader import METRICS, TEXTS
 from prompt_coevo.adapters.openrlhf.trackers import open_trackers
 from prompt_coevo.adapters.openrlhf.weights import CoevoVLLMLock
+
+if TYPE_CHECKING:
+    from openrlhf.utils.logging_utils import TensorboardLogger, WandbLogger
 
 
 class _TakesOurs:
@@ -35,7 +39,7 @@ class _Generates(_TakesOurs):
     """The process with the sample generator, and therefore with the engine."""
 
     samples_generator: CoevoSamplesGenerator
-    generate_kwargs: dict[str, Any]
+    generate_kwargs: dict[str, object]
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)
@@ -56,8 +60,8 @@ class _Logs(_TakesOurs):
     """The process that logs. Metrics and texts reach it next to the dataloader's state, because generator
     and trainer may be two processes."""
 
-    wandb_logger: Any
-    tensorboard_logger: Any
+    wandb_logger: WandbLogger | None
+    tensorboard_logger: TensorboardLogger | None
     experience_maker: CoevoExperienceMaker
 
     def __init__(self, *args: object, **kwargs: object) -> None:
@@ -103,7 +107,7 @@ class CoevoGenerateSamplesActor(_Generates, class_of(asynchronous.GenerateSample
 class _CountsBroadcasts(sync.BasePPOTrainer):
     """A base class below OpenRLHF's training half, which holds the lock when it calls this broadcast."""
 
-    vllm_lock: Any
+    vllm_lock: ActorHandle
 
     def broadcast_to_vllm(self) -> None:
         super().broadcast_to_vllm()

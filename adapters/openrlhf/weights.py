@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
 
 import openrlhf.trainer.ppo_trainer_async as asynchronous
 import ray
+from ray.actor import ActorHandle
 
 from prompt_coevo.adapters.openrlhf.host import class_of
 from prompt_coevo.engine.coevolution import Coevolution
@@ -61,7 +61,7 @@ class Weights:
 class LockedWeights(Weights):
     """The weights of the asynchronous trainer, guarded by its lock."""
 
-    def __init__(self, engine: Coevolution, lock: Any) -> None:
+    def __init__(self, engine: Coevolution, lock: ActorHandle) -> None:
         super().__init__(engine)
         self._lock = lock
         self._is_free = False
