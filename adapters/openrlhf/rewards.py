@@ -8,11 +8,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from copy import deepcopy
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import openrlhf.trainer.ray.vllm_engine as engine
 from openrlhf.utils.agent import SingleTurnAgentExecutor
-from transformers import PreTrainedTokenizerBase
 
 from prompt_coevo.adapters.common.patching import wrap
 from prompt_coevo.adapters.openrlhf.groups import Asked, numbered
@@ -20,6 +19,9 @@ from prompt_coevo.adapters.openrlhf.host import Response, class_of
 from prompt_coevo.adapters.openrlhf.placed_text import on_the_question
 from prompt_coevo.adapters.openrlhf.shared_tokenizer import SharedTokenizer, TokenizerCache
 from prompt_coevo.tokens import encode
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 T = TypeVar("T")
 

@@ -22,10 +22,10 @@ def told_of_search(functions: Sequence[object]) -> list[object]:
 def _told(function: _Reward) -> _Reward:
     """Bind the keyword. Keep an async function async and a plain one plain, because TRL checks that."""
 
-    async def awaited(**arguments: object) -> object:
+    async def awaited(**arguments: Any) -> Any:
         return await function(**arguments, **{TOLD: True})
 
-    def called(**arguments: object) -> object:
+    def called(**arguments: Any) -> Any:
         return function(**arguments, **{TOLD: True})
 
     is_async = inspect.iscoroutinefunction(function)

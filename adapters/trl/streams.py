@@ -17,6 +17,7 @@ from prompt_coevo.adapters.common.rows import Row, Rows
 from prompt_coevo.adapters.trl.ranks import ALONE, Ranks
 from prompt_coevo.engine.identity import Dataset
 from prompt_coevo.errors import DatasetError, StateError
+from prompt_coevo.lines import JSON
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.placement import Prompt
 from prompt_coevo.settings import Settings
@@ -136,7 +137,7 @@ def _read(path: Path) -> tuple[list[Row], str | None]:
         return [], str(error)
 
 
-def _checked(row: object) -> Row:
+def _checked(row: JSON) -> Row:
     if not isinstance(row, Mapping):
         raise TypeError("a row without columns")
     return row
