@@ -10,7 +10,7 @@ from prompt_coevo.adapters.common.questions import QuestionIndex
 from prompt_coevo.errors import HostError
 from prompt_coevo.markers import hookimpl
 from prompt_coevo.placement import Placement, Prompt
-from prompt_coevo.tokens import encode
+from prompt_coevo.tokens import Tokenizer, encode
 from prompt_coevo.types import Candidate
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def check_questions(questions: QuestionIndex, limit: PromptLimit) -> None:
         )
 
 
-def tokens_needed(processing_class: Any, prompts: Sequence[Prompt], **template: Any) -> int:
+def tokens_needed(processing_class: Tokenizer, prompts: Sequence[Prompt], **template: Any) -> int:
     """Return how many tokens the longest of some prompts has. They are all texts or all chats.
 
     `processing_class` is a tokenizer or processor of transformers; `template` are further arguments
@@ -114,14 +114,15 @@ def tokens_needed(processing_class: Any, prompts: Sequence[Prompt], **template: 
     """
     if isinstance(prompts[0], str):
         return max(len(encode(processing_class, str(prompt))) for prompt in prompts)
+    chats: list[Any] = list(prompts)
     ids = processing_class.apply_chat_template(
-        list(prompts), add_generation_prompt=True, tokenize=True, return_dict=True, **template
+        chats, add_generation_prompt=True, tokenize=True, return_dict=True, **template
     )["input_ids"]
     return max(map(len, ids))
 
 
 def fixed_limit(
-    processing_class: Any, template: Mapping[str, Any], tokens: int, name: str
+    processing_class: Tokenizer, template: Mapping[str, Any], tokens: int, name: str
 ) -> PromptLimit:
     """Build a limit that holds for the whole run, measured by `tokens_needed` with `template`."""
     return PromptLimit(

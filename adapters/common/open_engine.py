@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from prompt_coevo.adapters.common.length_gate import PromptLengthGate, PromptLimit
 from prompt_coevo.adapters.common.questions import QuestionIndex
@@ -17,6 +17,7 @@ from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.placement import Prompt
 from prompt_coevo.settings import Settings
 from prompt_coevo.tokens import (
+    Tokenizer,
     encode,
     encode_prompt,
     role_marks,
@@ -24,6 +25,9 @@ from prompt_coevo.tokens import (
     unknown_token,
     vocabulary_size,
 )
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
 
 
 def open_engine(
@@ -33,8 +37,8 @@ def open_engine(
     limit: PromptLimit,
     *,
     output_dir: Path | None,
-    tokenizer: Any,
-    model_config: Any,
+    tokenizer: Tokenizer,
+    model_config: PretrainedConfig,
     initial_policy: str,
     plugins: Mapping[str, object] | None = None,
 ) -> Coevolution:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
-from prompt_coevo.tokens import encode_all
+from prompt_coevo.tokens import Tokenizer, encode_all
 
 
 class PromptIds:
     """Token ids of texts that are tokenized together: one by one takes many times as long."""
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._ids: dict[str, list[int]] = {}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -14,6 +14,7 @@ from prompt_coevo.errors import HostError
 from prompt_coevo.extras import MissingExtraError
 from prompt_coevo.settings import Settings, may_distill
 from prompt_coevo.settings.method import Workload
+from prompt_coevo.tokens import Tokenizer
 
 if TYPE_CHECKING:
     from verl.utils.dataset.rl_dataset import RLHFDataset
@@ -151,7 +152,7 @@ def agent_loops(config: DictConfig) -> set[str]:
     return names
 
 
-def prompt_limit(config: DictConfig, tokenizer: Any, dataset: RLHFDataset) -> PromptLimit:
+def prompt_limit(config: DictConfig, tokenizer: Tokenizer, dataset: RLHFDataset) -> PromptLimit:
     """Return the prompt limit. VeRL cuts a longer prompt at the left, instruction first, with a warning."""
     template = dict(config.data.get("apply_chat_template_kwargs") or {})
     if tools := getattr(dataset, "tool_schemas", None):
