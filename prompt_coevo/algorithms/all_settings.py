@@ -20,6 +20,7 @@ from prompt_coevo.algorithms.inspo.settings import InspoSettings
 from prompt_coevo.algorithms.p2o.settings import P2OSettings
 from prompt_coevo.algorithms.stream.settings import StreamSettings
 from prompt_coevo.errors import SettingsError
+from prompt_coevo.lines import JSON
 from prompt_coevo.settings.gates import GateSettings
 from prompt_coevo.settings.method import Method, installed_methods, load_method, methods_of
 from prompt_coevo.settings.mistakes import Source, mistakes_of
@@ -31,6 +32,7 @@ from prompt_coevo.settings.sources import ENV_PREFIX, merged, read_sources
 from prompt_coevo.settings.success import SuccessSettings
 
 S = TypeVar("S", bound=Section)
+V = TypeVar("V")
 M = TypeVar("M", bound=BaseModel)
 
 
@@ -113,14 +115,14 @@ class Settings(Section, BaseSettings):
 
     @field_validator("algorithms", mode="before")
     @classmethod
-    def _split_names(cls, names: Any) -> Any:
+    def _split_names(cls, names: V) -> V | tuple[str, ...]:
         if isinstance(names, str):
             return tuple(name.strip() for name in names.split(",") if name.strip())
         return names
 
     @field_validator("trackers", mode="before")
     @classmethod
-    def _off_in_yaml(cls, value: Any) -> Any:
+    def _off_in_yaml(cls, value: V) -> V | str:
         return "off" if value is False else value
 
     def section(self, model: type[S]) -> S:
@@ -139,7 +141,7 @@ class Settings(Section, BaseSettings):
         own = type(getattr(self, method.name, None)) is method.section
         return method.name if own else f"plugins.{method.name}"
 
-    def resolved(self, **options: Any) -> dict[str, Any]:
+    def resolved(self, **options: Any) -> dict[str, JSON]:
         """Dump all values as JSON, those of outside methods as their sections do: whole, and without keys.
 
         `options` are those of `model_dump`.

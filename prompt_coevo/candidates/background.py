@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias, TypedDict
 
 from pydantic import TypeAdapter
 
+from prompt_coevo.lines import JSON
 from prompt_coevo.proposals import Proposal, ProposalRequest
 from prompt_coevo.settings.reflection import ReflectionSettings
 from prompt_coevo.threads import done_with, in_thread
@@ -22,6 +23,14 @@ _GRACE_S: Final = 1.0  # let the reflection model's own time limit come first: i
 
 Answer: TypeAlias = Sequence[Proposal] | None
 Propose: TypeAlias = Callable[[Sequence[ProposalRequest]], Answer]
+
+
+class AskedState(TypedDict):
+    """The saved `Asked`: its requests, and the proposals if they are there."""
+
+    requests: list[dict[str, JSON]]
+    use_at: int
+    answer: list[dict[str, JSON]] | None
 
 
 class Asked:
@@ -76,7 +85,7 @@ class Asked:
         turns = math.ceil(len(self.requests) / reflection.calls_at_once)
         return self.answer(turns * reflection.total_timeout_s + _GRACE_S)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> AskedState:
         answer = None
         if self.done:
             with suppress(Exception):  # a resumed run asks again
@@ -86,9 +95,7 @@ class Asked:
         return {"requests": requests, "use_at": self.use_at, "answer": answer}
 
     @classmethod
-    def from_json(
-        cls, state: Mapping[str, Any], propose: Propose, *, in_background: bool = True
-    ) -> Asked:
+    def from_json(cls, state: AskedState, propose: Propose, *, in_background: bool = True) -> Asked:
         """Restore what `to_json` returned; call `propose` again if there was no answer yet."""
         requests = _REQUESTS.validate_python(state["requests"])
         if state["answer"] is None:
@@ -100,10 +107,10 @@ class Asked:
         self._ended = time.monotonic()
 
 
-def _as_it_will_be_read(proposals: Sequence[Proposal]) -> Any:
+def _as_it_will_be_read(proposals: Sequence[Proposal]) -> list[dict[str, JSON]]:
     """Return the proposals as JSON values. Raises ValueError if they cannot be saved in a state."""
     values = _PROPOSALS.dump_python(list(proposals), mode="json", warnings=False)
-    written = json.loads(json.dumps(values, allow_nan=False))
+    written: list[dict[str, JSON]] = json.loads(json.dumps(values, allow_nan=False))
     _PROPOSALS.validate_python(written)
     return written
 

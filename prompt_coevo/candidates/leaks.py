@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, zip_longest
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,7 +110,7 @@ class LeakGuard:
                 if len(run) >= SHORTEST_TRUTH:
                     yield run
 
-    def _asks(self, owners: NDArray[np.integer[Any]]) -> bool:
+    def _asks(self, owners: NDArray[np.integer]) -> bool:
         """Return True if one of these questions belongs to this guard."""
         return bool(self._asked[owners[owners < len(self._asked)]].any())
 

@@ -13,6 +13,7 @@ import typer
 from prompt_coevo.cli.output import read_lines
 from prompt_coevo.errors import CoevoError, SettingsError
 from prompt_coevo.extras import require
+from prompt_coevo.lines import JSON
 from prompt_coevo.types import PolicyVersion
 from prompt_coevo.visible import in_a_line
 
@@ -61,7 +62,7 @@ def check(
         raise SettingsError(
             "--epochs and --steps have no effect without --data; give the questions, too"
         )
-    given: dict[str, Any] = {"preset": preset, "config_file": config_file}
+    given = {"preset": preset, "config_file": config_file}
     sources = {**_nested(values), **{k: v for k, v in given.items() if v is not None}}
     rows = None if data is None else _rows(data)
     encoder = None if tokenizer is None else _encoder(tokenizer)
@@ -72,7 +73,7 @@ def check(
 
 def _page(
     sources: dict[str, Any],
-    rows: list[Any] | None,
+    rows: list[JSON] | None,
     encoder: Encode | None,
     length: tuple[float | None, int | None, int],
     prompt_column: str,
@@ -113,7 +114,7 @@ def _page(
     return engine.preflight(policy, workload)
 
 
-def _with_prompt(row: Any, column: str) -> Any:
+def _with_prompt(row: JSON, column: str) -> JSON:
     return {**row, "prompt": row[column]} if isinstance(row, dict) and column in row else row
 
 
@@ -145,8 +146,8 @@ def _value(text: str) -> Any:
         return text
 
 
-def _rows(path: Path) -> list[Any]:
-    rows = []
+def _rows(path: Path) -> list[JSON]:
+    rows: list[JSON] = []
     for number, line in enumerate(read_lines(path, "--data"), start=1):
         if not line.strip():
             continue

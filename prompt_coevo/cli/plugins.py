@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any, get_args
+from importlib.metadata import EntryPoint
+from typing import get_args
 
 import typer
 
@@ -37,7 +38,7 @@ def plugins(as_json: bool = typer.Option(False, "--json", help="Print JSON.")) -
         raise typer.Exit(2)
 
 
-def _plugin(entry: Any) -> dict[str, Any]:
+def _plugin(entry: EntryPoint) -> dict[str, str | list[str]]:
     package = f"{entry.dist.name} {entry.dist.version}" if entry.dist else "unknown"
     told = {"name": entry.name, "place": entry.value, "package": package}
     manager = Plugins()
@@ -50,7 +51,9 @@ def _plugin(entry: Any) -> dict[str, Any]:
     return {**told, "hooks": hooks}
 
 
-def _lines(installed: list[dict[str, Any]], components: list[dict[str, str]]) -> list[str]:
+def _lines(
+    installed: list[dict[str, str | list[str]]], components: list[dict[str, str]]
+) -> list[str]:
     lines = ["Installed plugins" if installed else "Installed plugins: none"]
     for one in installed:
         lines.append(f"  {in_a_line(one['name'])}  {one['package']}  {one['place']}")
@@ -61,10 +64,10 @@ def _lines(installed: list[dict[str, Any]], components: list[dict[str, str]]) ->
     lines.append("Components, by the names that settings give them")
     width = max(len(one["name"]) for one in components)
     kind = ""
-    for one in components:
-        if one["kind"] != kind:
-            kind = one["kind"]
+    for part in components:
+        if part["kind"] != kind:
+            kind = part["kind"]
             lines.append(f"  {kind}")
-        lines.append(f"    {in_a_line(one['name']):{width}}  {in_a_line(one['from'])}")
+        lines.append(f"    {in_a_line(part['name']):{width}}  {in_a_line(part['from'])}")
     lines.append(f"{DISABLE_PLUGINS_VARIABLE} switches plugins off: the named ones, or all.")
     return lines

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import typer
 
 from prompt_coevo.cli.output import RUN, write_file
 from prompt_coevo.errors import SettingsError
+from prompt_coevo.lines import JSON
 from prompt_coevo.report.reading import read_run, run_folder
 from prompt_coevo.report.run import Run, Spent
 
@@ -61,14 +61,14 @@ def report(
     typer.echo(path)
 
 
-def ending_of(run: Run) -> dict[str, Any]:
+def ending_of(run: Run) -> dict[str, JSON]:
     """Return a run's final results and the cost of its calls, as JSON values."""
     said = run.ending
     return {
         "ended": run.ended,
         "steps": run.last.step,
-        "summary": said and said.text,
-        "methods": said and dict(said.findings),
+        "summary": said.text if said else None,
+        "methods": dict(said.findings) if said else None,
         "reflection": Spent.on(run.calls)._asdict(),
     }
 

@@ -6,12 +6,13 @@ import json
 import os
 import random
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
 from prompt_coevo.cli.output import read_lines
 from prompt_coevo.errors import SettingsError
+from prompt_coevo.lines import JSON
 from prompt_coevo.visible import in_a_line
 
 if TYPE_CHECKING:
@@ -169,9 +170,9 @@ def _show_load(load: Load) -> None:
         typer.echo(f"{count} times: {in_a_line(message)}", err=True)
 
 
-def read_options(given: list[str], flag: str = "--option") -> dict[str, Any]:
+def read_options(given: list[str], flag: str = "--option") -> dict[str, JSON]:
     """Parse NAME=VALUE pairs. A value that is valid JSON is read as JSON, any other as a text."""
-    options: dict[str, Any] = {}
+    options: dict[str, JSON] = {}
     for name, value in _pairs(given, flag).items():
         try:
             options[name] = json.loads(value)
@@ -196,7 +197,7 @@ def _open(
     directory: Path | None,
     corpus: Path | None,
     retriever: str | None,
-    options: dict[str, Any],
+    options: dict[str, JSON],
     verify: bool,
     gpus: str,
 ) -> Retriever:

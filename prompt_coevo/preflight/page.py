@@ -5,8 +5,9 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
+from prompt_coevo.lines import JSON
 from prompt_coevo.redact import redact
 from prompt_coevo.visible import in_a_line
 
@@ -50,7 +51,7 @@ class Page:
         """Format the page for a terminal of 100 columns, without colours."""
         return "\n".join([*self._shown(), "", self._verdict])
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, JSON]:
         """Return the page as JSON values, for programs."""
         return {"ok": not self.exit_status, "lines": [asdict(line) for line in self.lines]}
 

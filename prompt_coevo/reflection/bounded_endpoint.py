@@ -5,7 +5,10 @@ from __future__ import annotations
 import socket
 import zlib
 from contextlib import closing, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import httpx
 
 _MOST_REDIRECTS = 3
 # An answer is JSON: a token is about 4 bytes of English and up to 18 of escaped Chinese, and a server may
@@ -33,21 +36,21 @@ class BoundedEndpoint:
     thread that reads has an error then, and closes the connection.
     """
 
-    inner: Any
-    """An `httpx.Client`, given before the first request. Whoever made it closes it."""
+    inner: httpx.Client
+    """Given before the first request. Whoever made it closes it."""
 
     def __init__(self, server: str, most_tokens: int) -> None:
         self._server = server
         self._tokens = most_tokens
         self._limit = self._left = _BESIDE_TOKENS + _BYTES_PER_TOKEN * most_tokens
         self._redirects = 0
-        self._first: Any = None
+        self._first: httpx.URL | None = None
         self._sockets: list[socket.socket] = []
         self._over = False
         self.fault: EndpointFaultError | None = None
         """Kept here, for what lies between a transport and its caller tells only that something failed."""
 
-    def handle_request(self, request: Any) -> Any:
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Send one request and read the whole answer."""
         import httpx
 
@@ -87,7 +90,7 @@ class BoundedEndpoint:
             if self._over:
                 self.cut()
 
-    def _keep_secrets_at_home(self, request: Any) -> None:
+    def _keep_secrets_at_home(self, request: httpx.Request) -> None:
         """Send no key where a redirect leads elsewhere. httpx knows one of the headers that hold keys."""
         self._first = first = self._first or request.url
         elsewhere = (first.host, first.port) != (request.url.host, request.url.port)
@@ -95,7 +98,7 @@ class BoundedEndpoint:
             for name in set(request.headers) - _NO_SECRETS:
                 del request.headers[name]
 
-    def _body(self, response: Any) -> bytes:
+    def _body(self, response: httpx.Response) -> bytes:
         body, packed = bytearray(), response.headers.get("Content-Encoding", "identity")
         if response.is_stream_consumed:  # by a client of the user's that asks no server
             return bytes(response.content)

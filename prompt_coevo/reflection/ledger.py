@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from prompt_coevo.errors import StateError
-from prompt_coevo.lines import Lines
+from prompt_coevo.lines import JSON, Lines
 from prompt_coevo.proposals import Reply, Usage
 from prompt_coevo.reflection.spending import NOTHING, plausible, plausible_number
 
@@ -174,8 +174,8 @@ class Ledger:
         with self._lock:
             self._last_call += 1
             call = Call(self._last_call, request, place, most)
-            fields = {"request": request, "place": place, "most": asdict(most)}
-            self._write("asked", call=call.number, **fields)
+            cost = asdict(most)
+            self._write("asked", call=call.number, request=request, place=place, most=cost)
             self._account.open[call.number] = call
             return call
 
@@ -244,7 +244,7 @@ class Ledger:
         self._account.ended = self._has_ended = False
         self._write_surely("run", schema=SCHEMA, run=run, continues=continues)
 
-    def _write_surely(self, event: str, **fields: Any) -> None:
+    def _write_surely(self, event: str, **fields: JSON) -> None:
         """Write a line that the run needs. Raise StateError."""
         try:
             self._write(event, **fields)
@@ -255,10 +255,10 @@ class Ledger:
                 "cannot be kept, so give the run a writable folder"
             ) from None
 
-    def _write(self, event: str, **fields: Any) -> None:
+    def _write(self, event: str, **fields: JSON) -> None:
         self._position += 1
         if self._lines is not None:
-            record = {"line": self._position, "event": event, **fields}
+            record: dict[str, JSON] = {"line": self._position, "event": event, **fields}
             self._lines.append([{**record, "sum": _sum(record)}], sync=True)
 
     def _read(self) -> tuple[dict[str, _Account], str | None]:
@@ -291,7 +291,7 @@ class Ledger:
         """Return this run's account; the latest one if a damaged line may have named the run."""
         return accounts.get(run) or (self._account if self.damaged else None)
 
-    def _records(self) -> Iterator[dict[str, Any] | None]:
+    def _records(self) -> Iterator[Mapping[str, JSON] | None]:
         if self._lines is None:
             return
         try:
@@ -307,7 +307,7 @@ class Ledger:
                 "file away, and its calls are no longer counted"
             ) from None
 
-    def _check_schema(self, record: Mapping[str, Any]) -> None:
+    def _check_schema(self, record: Mapping[str, JSON]) -> None:
         if record.get("schema") != SCHEMA:
             assert self._lines is not None
             raise StateError(
@@ -364,5 +364,5 @@ def _add(totals: dict[str, float], usage: Usage, seconds: float = 0.0) -> None:
     totals["seconds"] += seconds
 
 
-def _sum(record: Mapping[str, Any]) -> int:
+def _sum(record: Mapping[str, JSON]) -> int:
     return zlib.crc32(json.dumps(record, sort_keys=True).encode("ascii"))

@@ -67,7 +67,7 @@ class LocalModel:
         ).to(model.device)
         batch.pop("token_type_ids", None)
         temperature = self._settings.temperature
-        warmth: dict[str, Any] = {}  # None leaves it to the model's own generation_config
+        warmth: dict[str, float | None] = {}  # None leaves it to the model's own generation_config
         if temperature is not None:
             warmth = {"do_sample": temperature > 0, "temperature": temperature or None}
         devices = [model.device] if model.device.type == "cuda" else []

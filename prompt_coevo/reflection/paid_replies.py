@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from prompt_coevo.lines import JSON
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.proposals import LanguageModel, Reply, Usage
 from prompt_coevo.redact import redact
@@ -49,7 +50,7 @@ class PaidReplies:
     def __init__(
         self,
         model: LanguageModel,
-        identity: Mapping[str, Any],
+        identity: Mapping[str, JSON],
         ledger: Ledger,
         *,
         spending: Spending | None = None,

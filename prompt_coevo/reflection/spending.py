@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from prompt_coevo.lines import JSON
 from prompt_coevo.proposals import Usage
 from prompt_coevo.settings.reflection import ReflectionSettings
 
@@ -112,7 +113,7 @@ def plausible(usage: object) -> Usage:
     )
 
 
-def plausible_number(record: Mapping[str, Any], name: str) -> float:
+def plausible_number(record: Mapping[str, JSON], name: str) -> float:
     """Clean a number of a record in the same way."""
     return _plausible(record.get(name, 0))
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from prompt_coevo.lines import JSON
 from prompt_coevo.report.run import CandidateRecord, Run, Score
 from prompt_coevo.types import EMPTY_TEMPLATE
 from prompt_coevo.visible import visible
@@ -20,11 +21,11 @@ class Best(NamedTuple):
     templates: list[tuple[CandidateRecord, int]]
     scores: Mapping[str, Score]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, JSON]:
         """Return JSON values with the unmodified texts."""
         one = self.instruction
         return {
-            "instruction": one and {"id": one.id, "weight": self.weight, "text": one.text},
+            "instruction": {"id": one.id, "weight": self.weight, "text": one.text} if one else None,
             "templates": [
                 {
                     "id": one.id,

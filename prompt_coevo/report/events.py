@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from prompt_coevo.lines import JSON
 from prompt_coevo.report.fields import Fields
 from prompt_coevo.report.lineage import check_format
 from prompt_coevo.report.reading import NewLines
@@ -49,7 +50,7 @@ class EventLines:
                 yield _line(name, event)
 
 
-def _line(name: str, event: dict[str, Any]) -> str:
+def _line(name: str, event: Mapping[str, JSON]) -> str:
     where = f"{in_a_line(event.get('attempt', '?'), 8)}.{in_a_line(event.get('step', '?'), 12)}"
     detail = " ".join(
         f"{key}={_short(value)}" for key, value in event.items() if key not in _LEFT_OUT
@@ -57,7 +58,7 @@ def _line(name: str, event: dict[str, Any]) -> str:
     return f"{where}  {in_a_line(name, 40)}  {in_a_line(detail, _LONGEST)}".rstrip()
 
 
-def _short(value: Any) -> str:
+def _short(value: JSON) -> str:
     if isinstance(value, dict) and isinstance(value.get("id"), str):  # a candidate
         return f"{value['id']} {value.get('text', '')!r}"[:_LONGEST_FIELD]
     if isinstance(value, dict | list):

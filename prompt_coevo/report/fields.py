@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final, TypeGuard, TypeVar
+from typing import Final, TypeGuard, TypeVar
 
+from prompt_coevo.lines import JSON
 from prompt_coevo.report.run import Moment
 
 _LARGEST: Final = 1e100
@@ -23,7 +24,7 @@ class Fields:
     else except null raises Unreadable.
     """
 
-    def __init__(self, values: Mapping[str, Any], place: int = 0) -> None:
+    def __init__(self, values: Mapping[str, JSON], place: int = 0) -> None:
         """`place` is the number of the event in the journal."""
         self.values = values
         self._place = place

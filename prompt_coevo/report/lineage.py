@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from prompt_coevo.engine.journal import FORMAT
+from prompt_coevo.lines import JSON
 from prompt_coevo.report.fields import Fields, Unreadable
 from prompt_coevo.report.run import (
     CandidateRecord,
@@ -54,7 +55,7 @@ class Lineage:
         self._saved: dict[int, int] = {}
         """By step: the number of the event that says that its state was saved."""
 
-    def take(self, event: Mapping[str, Any] | None) -> bool:
+    def take(self, event: Mapping[str, JSON] | None) -> bool:
         """Take an event, or None for an unreadable line. Count a damaged one and return False.
 
         Raise RunError for the journal of another version.

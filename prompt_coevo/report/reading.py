@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from prompt_coevo.engine.journal import Journal
-from prompt_coevo.lines import record
+from prompt_coevo.lines import JSON, record
 from prompt_coevo.report.fold import Fold
 from prompt_coevo.report.run import CandidateRecord, Run, RunError
 from prompt_coevo.visible import in_a_line
@@ -48,7 +48,7 @@ class NewLines:
         self._read: dict[int, int] = {}
         """Bytes read so far by inode: the journal renames full files."""
 
-    def __iter__(self) -> Iterator[dict[str, Any] | None]:
+    def __iter__(self) -> Iterator[Mapping[str, JSON] | None]:
         """Yield the events since the last iteration, None for an unreadable line. Leave an incomplete line
         for the next time."""
         for path in self._journal.parts:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from prompt_coevo.errors import CoevoError
+from prompt_coevo.lines import JSON
 from prompt_coevo.types import EMPTY_TEMPLATE
 
 Fate: TypeAlias = Literal[
@@ -214,7 +215,7 @@ class Ending:
 
     text: str
     lines: tuple[str, ...]
-    findings: Mapping[str, Any]
+    findings: Mapping[str, JSON]
 
 
 @dataclass
@@ -226,8 +227,8 @@ class Run:
     last: Moment = NEVER
     ended: bool = False
     ending: Ending | None = None
-    settings: dict[str, Any] = field(default_factory=dict)
-    noted: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, JSON] = field(default_factory=dict)
+    noted: dict[str, JSON] = field(default_factory=dict)
     attempts: list[Moment] = field(default_factory=list)
     events: int = 0
     damaged: int = 0

@@ -158,7 +158,7 @@ def _sentence(
 def _place(path: Path, sources: Sequence[Source]) -> str:
     """Where a wrong value stands, if that is not the caller's own."""
     for label, values in sources:
-        place: Any = values
+        place: object = values
         for name in path:
             if not isinstance(place, Mapping) or name not in place:
                 break
@@ -181,7 +181,7 @@ def _names_any(sentence: str, names: set[str]) -> bool:
     return bool(names & set(re.findall(r"\w+", sentence)))
 
 
-def _is_showable(name: str, value: Any) -> bool:
+def _is_showable(name: str, value: object) -> bool:
     """Not what may be a key: one in the place of the section `reflection`, too."""
     if isinstance(value, str) and _last(name) == "reflection":
         return False

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal, TypeVar
 
 from pydantic import field_validator
 
 from prompt_coevo.settings.section import Section
+
+V = TypeVar("V")
 
 
 class PreflightSettings(Section):
@@ -21,6 +23,6 @@ class PreflightSettings(Section):
 
     @field_validator("reflection", mode="before")
     @classmethod
-    def _reflection_as_a_switch(cls, value: Any) -> Any:
+    def _reflection_as_a_switch(cls, value: V) -> V | str:
         """Map booleans to names, because YAML reads `off` as false."""
         return {"true": "refuse", "false": "off"}.get(str(value).lower(), value)

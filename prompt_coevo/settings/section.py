@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
+from typing import TYPE_CHECKING, ClassVar, Self, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator, model_validator
 from pydantic.fields import FieldInfo
 
 if TYPE_CHECKING:
     from prompt_coevo.settings.reflection import ReflectionSettings
+
+V = TypeVar("V")
 
 
 @dataclass
@@ -49,7 +51,7 @@ class Section(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _no_switch_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
+    def _no_switch_for_a_number(cls, value: V, info: ValidationInfo) -> V:
         """Refuse `true` for a number, which it would be: 1."""
         if isinstance(value, bool) and info.field_name is not None:
             annotation = cls.model_fields[info.field_name].annotation

@@ -15,7 +15,7 @@ import os
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import yaml
 from pydantic import BaseModel
@@ -37,6 +37,7 @@ SUFFIXES: Final = (".toml", ".yaml", ".yml")
 """Of a settings file."""
 # These are read elsewhere.
 _NO_SETTINGS: Final = {DISABLE_PLUGINS_VARIABLE, RETRIEVAL_TOKEN_VARIABLE}
+V = TypeVar("V")
 
 
 def read_sources(
@@ -73,7 +74,7 @@ def _given(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _set_in(value) for name, value in arguments.items()}
 
 
-def _set_in(value: Any) -> Any:
+def _set_in(value: V) -> V | dict[str, Any]:
     if isinstance(value, Section):
         return {name: getattr(value, name) for name in value.model_fields_set}
     return value
@@ -85,12 +86,12 @@ def _with_model(values: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**values, "reflection": {"model": name}} if is_model_name(name) else values
 
 
-def read_preset(name: Any) -> dict[str, Any]:
+def read_preset(name: str | None) -> dict[str, Any]:
     """A preset's values, without the search agent's; none for None. Raises SettingsError."""
     return {} if name is None else _without_agent(tomllib.loads(preset_text(str(name))))
 
 
-def read_file(path: Any) -> dict[str, Any]:
+def read_file(path: str | Path | None) -> dict[str, Any]:
     """The values of a YAML or TOML file, without the agent's; none for None. Raises SettingsError."""
     return {} if path is None else _without_agent(_read_file(path))
 
@@ -113,11 +114,11 @@ def read_agent(place: str | Path) -> dict[str, Any]:
     return section
 
 
-def _without_agent(values: dict[str, Any]) -> dict[str, Any]:
+def _without_agent(values: dict[str, V]) -> dict[str, V]:
     return {name: value for name, value in values.items() if name != AGENT_SECTION}
 
 
-def _read_file(path: Any) -> dict[str, Any]:
+def _read_file(path: str | Path) -> dict[str, Any]:
     if not isinstance(path, str | Path):
         raise SettingsError(
             f"config_file must be the path of a file, but is a {type(path).__name__}"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import Any, TypedDict
 
 from prompt_coevo.types import Candidate, Group
 
@@ -29,6 +29,13 @@ class Outcome:
     bare: int = 0
     bare_solved: int = 0
     solver: str | None = None
+
+
+class OutcomesState(TypedDict):
+    """The saved `Outcomes`: the fields of each question's `Outcome`, and the texts of the solvers by id."""
+
+    questions: dict[str, list[Any]]
+    texts: dict[str, str]
 
 
 class Outcomes:
@@ -124,14 +131,14 @@ class Outcomes:
 
     # State
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> OutcomesState:
         used = {one.solver for _, one in self}
         return {
             "questions": {name: list(vars(one).values()) for name, one in self},
             "texts": {name: text for name, text in self._texts.items() if name in used},
         }
 
-    def load(self, state: Mapping[str, Any]) -> None:
+    def load(self, state: OutcomesState) -> None:
         self._by_question = {name: Outcome(*line) for name, line in state["questions"].items()}
         self._texts = dict(state["texts"])
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple, TypedDict
 
 from prompt_coevo.policy import Policy, ground_truth
 from prompt_coevo.types import Group, Rollout, bring_texts
@@ -21,6 +21,13 @@ class _Window(NamedTuple):
 
     different: float
     success: float
+
+
+class AnswersState(TypedDict):
+    """The saved `RepeatedAnswers`: the latest successes, and the first window."""
+
+    latest: list[list[Any]]
+    first: Sequence[float] | None
 
 
 class RepeatedAnswers:
@@ -83,10 +90,10 @@ class RepeatedAnswers:
                 f"{self._first.different:.2f} to {now.different:.2f}; read some of these rollouts"
             )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> AnswersState:
         return {"latest": [list(one) for one in self._latest], "first": self._first}
 
-    def load(self, state: Mapping[str, Any]) -> None:
+    def load(self, state: AnswersState) -> None:
         self._latest.clear()
         self._latest.extend(
             (question, answer, share) for question, answer, share in state["latest"]

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TypedDict
 
-from prompt_coevo.algorithms.hard_questions.outcomes import Outcomes
-from prompt_coevo.algorithms.hard_questions.repeated_answers import RepeatedAnswers
+from prompt_coevo.algorithms.hard_questions.outcomes import Outcomes, OutcomesState
+from prompt_coevo.algorithms.hard_questions.repeated_answers import AnswersState, RepeatedAnswers
 from prompt_coevo.algorithms.hard_questions.settings import HardQuestionSettings
 from prompt_coevo.algorithms.hard_questions.verdict import Compared, Verdict
 from prompt_coevo.policy import Policy
 from prompt_coevo.types import Group, Rollout
+
+
+class ResultsState(TypedDict):
+    """The saved `Results`."""
+
+    outcomes: OutcomesState
+    answers: AnswersState
 
 
 class Results:
@@ -38,9 +45,9 @@ class Results:
         """Return the verdict so far."""
         return Verdict(self.outcomes, step, compared, why_not, self._signs)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> ResultsState:
         return {"outcomes": self.outcomes.to_json(), "answers": self._answers.to_json()}
 
-    def load(self, state: Mapping[str, Any]) -> None:
+    def load(self, state: ResultsState) -> None:
         self.outcomes.load(state["outcomes"])
         self._answers.load(state["answers"])

@@ -11,11 +11,10 @@ import logging
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from prompt_coevo.algorithms.hints.column import hint_of, is_answer, named, unusable
 from prompt_coevo.algorithms.hints.settings import HintSettings
-from prompt_coevo.algorithms.hints.staircase import Staircase
+from prompt_coevo.algorithms.hints.staircase import Staircase, StaircaseState
 from prompt_coevo.candidates.leaks import some_questions
 from prompt_coevo.context import Context
 from prompt_coevo.errors import DatasetError, HostError
@@ -103,11 +102,11 @@ class Hints:
     # State and metrics
 
     @hookimpl
-    def coevo_state(self) -> dict[str, Any]:
+    def coevo_state(self) -> StaircaseState:
         return self._stairs.to_json()
 
     @hookimpl
-    def coevo_load_state(self, state: dict[str, Any]) -> None:
+    def coevo_load_state(self, state: StaircaseState) -> None:
         self._stairs.load(state)
 
     @hookimpl

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final, TypedDict
 
 from prompt_coevo.algorithms.hints.settings import HintSettings
 from prompt_coevo.types import Group
 
 _NOTCH: Final = 0.25
+
+
+class StaircaseState(TypedDict):
+    """The saved `Staircase`, which is all that a checkpoint holds of hints."""
+
+    hard: list[str]
+    fractions: dict[str, float]
 
 
 class Staircase:
@@ -63,10 +69,10 @@ class Staircase:
             moved = self._fractions[question_id] + (_NOTCH if up else -_NOTCH)
             self._fractions[question_id] = min(max(moved, 0.0), self._settings.fraction)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> StaircaseState:
         return {"hard": sorted(self._hard), "fractions": self._fractions}
 
-    def load(self, state: Mapping[str, Any]) -> None:
+    def load(self, state: StaircaseState) -> None:
         self._hard = set(state["hard"])
         self._fractions = dict(state["fractions"])
 

@@ -9,9 +9,11 @@ least as well as its parent on the same questions under the same weights.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypedDict
+
+import numpy as np
 
 from prompt_coevo import hookspecs
 from prompt_coevo.algorithms.inspo.population import Population
@@ -22,6 +24,7 @@ from prompt_coevo.candidates.leaks import LeakGuard, leak_guard
 from prompt_coevo.candidates.source import CandidateSource
 from prompt_coevo.candidates.trials import Trial, verify
 from prompt_coevo.context import Context
+from prompt_coevo.lines import JSON
 from prompt_coevo.policy import Policy
 from prompt_coevo.proposals import Proposal, ProposalRequest, Trajectory
 from prompt_coevo.rng import counter_rng
@@ -29,6 +32,17 @@ from prompt_coevo.types import Candidate, PolicyVersion, Question, Rollout, Samp
 
 _REMEMBERED = 200
 _SHOWN = 20  # as many as Yang et al. (2024)
+
+
+class EvolutionState(TypedDict):
+    """The saved `Evolution`."""
+
+    number: int
+    parents: list[dict[str, JSON]]
+    parent_weights: dict[str, float]
+    round: int
+    joined: list[str]
+    tried: list[str]
 
 
 @dataclass
@@ -43,7 +57,7 @@ class Evolution:
     tried: list[str] = field(default_factory=list)
     """Texts that this evolution has verified and will not try again."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> EvolutionState:
         return {
             "number": self.number,
             "parents": [parent.to_json() for parent in self.parents],
@@ -54,7 +68,7 @@ class Evolution:
         }
 
     @classmethod
-    def from_json(cls, state: Mapping[str, Any]) -> Evolution:
+    def from_json(cls, state: EvolutionState) -> Evolution:
         return cls(
             number=state["number"],
             parents=tuple(Candidate.from_json(parent) for parent in state["parents"]),
@@ -249,5 +263,5 @@ class Evolver:
         joined = [name for name in evolution.joined if name in self._population]
         return self._settings.population_size - len(self._kept(evolution)) - len(joined)
 
-    def _rng(self, purpose: str, *counters: int) -> Any:
+    def _rng(self, purpose: str, *counters: int) -> np.random.Generator:
         return counter_rng(self._context.settings.seed, f"inspo/{purpose}", *counters)

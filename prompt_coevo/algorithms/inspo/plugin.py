@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from math import fsum
-from typing import Any
+from typing import TypedDict
 
 from prompt_coevo import hookspecs
 from prompt_coevo.algorithms.inspo.evolution import Evolver
@@ -24,9 +24,9 @@ from prompt_coevo.algorithms.inspo.first_instructions import (
     paraphrases,
     users_instructions,
 )
-from prompt_coevo.algorithms.inspo.population import Population
-from prompt_coevo.algorithms.inspo.replay import Experience, ReplayBuffer
-from prompt_coevo.algorithms.inspo.schedule import EvolutionSchedule
+from prompt_coevo.algorithms.inspo.population import Member, Population
+from prompt_coevo.algorithms.inspo.replay import BufferState, Experience, ReplayBuffer
+from prompt_coevo.algorithms.inspo.schedule import EvolutionSchedule, ScheduleState
 from prompt_coevo.algorithms.inspo.settings import InspoSettings
 from prompt_coevo.candidates.trials import Trial
 from prompt_coevo.context import Context
@@ -39,6 +39,22 @@ from prompt_coevo.types import Candidate, Group, MemberPlan, Rollout, Summary, b
 BEST_FILE = "best_instruction.txt"
 _FIRST = ("user", "paraphrase")
 _PAIRED_TAG = re.compile(r"<([A-Za-z][\w-]*)>(?=.*</\1>)", re.DOTALL)
+
+
+class InspoState(TypedDict):
+    """What a checkpoint holds of INSPO."""
+
+    begun: bool
+    step: int
+    new_round: bool
+    rewards: dict[str, list[float]]
+    population: list[Member]
+    buffer: BufferState
+    history: list[tuple[str, float]]
+    verify_rollouts: int
+    unfit_rollouts: int
+    schedule: ScheduleState
+    joined: int
 
 
 class Inspo:
@@ -297,7 +313,7 @@ class Inspo:
     # State and numbers
 
     @hookimpl
-    def coevo_state(self) -> dict[str, Any]:
+    def coevo_state(self) -> InspoState:
         return {
             "begun": self._begun,
             "step": self._step,
@@ -313,7 +329,7 @@ class Inspo:
         }
 
     @hookimpl
-    def coevo_load_state(self, state: dict[str, Any]) -> None:
+    def coevo_load_state(self, state: InspoState) -> None:
         self._begun, self._step = state["begun"], state["step"]
         self._new_round = state["new_round"]
         self._rewards = {name: list(rewards) for name, rewards in state["rewards"].items()}

@@ -12,10 +12,19 @@ import math
 from collections import deque
 from collections.abc import Iterable, Mapping
 from itertools import accumulate
-from typing import Any
+from typing import TypedDict
 
 from prompt_coevo.errors import SettingsError
+from prompt_coevo.lines import JSON
 from prompt_coevo.types import Candidate
+
+
+class Member(TypedDict):
+    """A saved instruction with its window and its weight before the first window entry."""
+
+    instruction: dict[str, JSON]
+    window: list[float]
+    prior: float
 
 
 class Population:
@@ -136,7 +145,7 @@ class Population:
         kept = set(instruction_ids)
         return [self._remove(name) for name in list(self._members) if name not in kept]
 
-    def to_json(self) -> list[dict[str, Any]]:
+    def to_json(self) -> list[Member]:
         return [
             {
                 "instruction": member.to_json(),
@@ -146,7 +155,7 @@ class Population:
             for name, member in self._members.items()
         ]
 
-    def load(self, members: Iterable[Mapping[str, Any]]) -> None:
+    def load(self, members: Iterable[Member]) -> None:
         """Restore the population that `to_json` returned."""
         self._members.clear()
         self._windows.clear()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Sequence
 from dataclasses import astuple, dataclass
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
@@ -17,6 +17,14 @@ class Experience:
     question_id: str
     completion: str
     reward: float
+
+
+class BufferState(TypedDict):
+    """The saved `ReplayBuffer`: the question of every rollout, and the fields of each failure."""
+
+    questions: list[str]
+    failing_step: int
+    failures: list[tuple[str, str, float]]
 
 
 class ReplayBuffer:
@@ -64,8 +72,7 @@ class ReplayBuffer:
         failures = [failure for failure in self._failures if failure.question_id in known]
         if len(kept) < len(self._questions) or len(failures) < len(self._failures):
             rows = [astuple(failure) for failure in failures]
-            state = {"questions": kept, "failing_step": self._failing_step, "failures": rows}
-            self.load(state)
+            self.load({"questions": kept, "failing_step": self._failing_step, "failures": rows})
 
     def failures(self, count: int, rng: np.random.Generator) -> list[Experience]:
         """Draw up to `count` failures of the newest step that had any.
@@ -91,14 +98,14 @@ class ReplayBuffer:
         ids = sorted(self._counts)
         return [ids[place] for place in rng.permutation(len(ids))[:count]]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> BufferState:
         return {
             "questions": list(self._questions),
             "failing_step": self._failing_step,
             "failures": [astuple(failure) for failure in self._failures],
         }
 
-    def load(self, state: dict[str, Any]) -> None:
+    def load(self, state: BufferState) -> None:
         self._questions.clear()
         self._counts.clear()
         self._drop_failures()

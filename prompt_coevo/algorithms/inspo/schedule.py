@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TypedDict
 
-from prompt_coevo.algorithms.inspo.evolution import Evolution, Evolver
+from prompt_coevo.algorithms.inspo.evolution import Evolution, EvolutionState, Evolver
 from prompt_coevo.algorithms.inspo.settings import InspoSettings
-from prompt_coevo.candidates.background import Asked, Propose
+from prompt_coevo.candidates.background import Asked, AskedState, Propose
 from prompt_coevo.candidates.source import ProposerUnavailable, propose
 from prompt_coevo.context import Context
 from prompt_coevo.errors import CoevoError
@@ -19,6 +19,20 @@ from prompt_coevo.policy import Policy
 from prompt_coevo.proposals import Proposal, ProposalRequest
 
 logger = logging.getLogger(PROJECT)
+
+
+class InFlightState(TypedDict):
+    """The saved `InFlight`."""
+
+    evolution: EvolutionState
+    asked: AskedState
+
+
+class ScheduleState(TypedDict):
+    """The saved `EvolutionSchedule`."""
+
+    evolutions: int
+    in_flight: InFlightState | None
 
 
 @dataclass(frozen=True)
@@ -32,11 +46,11 @@ class InFlight:
     def request(self) -> ProposalRequest:
         return self.asked.requests[0]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> InFlightState:
         return {"evolution": self.evolution.to_json(), "asked": self.asked.to_json()}
 
     @classmethod
-    def from_json(cls, state: Mapping[str, Any], propose: Propose) -> InFlight:
+    def from_json(cls, state: InFlightState, propose: Propose) -> InFlight:
         asked = Asked.from_json(state["asked"], propose)
         return cls(Evolution.from_json(state["evolution"]), asked)
 
@@ -84,13 +98,13 @@ class EvolutionSchedule:
             self._flight = None
             self._context.note("reflection_dropped", reason=reason)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> ScheduleState:
         return {
             "evolutions": self.evolutions,
             "in_flight": self._flight.to_json() if self._flight else None,
         }
 
-    def load(self, state: Mapping[str, Any]) -> None:
+    def load(self, state: ScheduleState) -> None:
         self.evolutions = state["evolutions"]
         if state["in_flight"]:
             ask = partial(propose, self._context)

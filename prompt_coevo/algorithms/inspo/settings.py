@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from pydantic import Field, field_validator
 
@@ -11,6 +11,8 @@ from prompt_coevo.settings.section import Section
 
 if TYPE_CHECKING:
     from prompt_coevo.settings.reflection import ReflectionSettings
+
+V = TypeVar("V")
 
 
 class InspoSettings(Section):
@@ -73,7 +75,7 @@ class InspoSettings(Section):
 
     @field_validator("verify", mode="before")
     @classmethod
-    def _verify_as_a_switch(cls, value: Any) -> Any:
+    def _verify_as_a_switch(cls, value: V) -> V | str:
         """Map booleans to names, because YAML reads `off` as false."""
         if value == "in_training":
             raise ValueError('"in_training" was removed: its verdicts were worse; use "blocking"')

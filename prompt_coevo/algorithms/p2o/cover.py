@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal, TypedDict
 
 import numpy as np
 
 from prompt_coevo.algorithms.p2o.pareto import greedy_cover, mean_score_weights
 from prompt_coevo.candidates.searches import TemplatesInUse
 from prompt_coevo.candidates.trials import ScoredPool
+from prompt_coevo.lines import JSON
 from prompt_coevo.types import Candidate
 
 _FEWEST: Final = 3
@@ -34,6 +35,15 @@ def one_answer(
         if candidate.text and same and min(len(solved), len(others)) >= _FEWEST:
             found.append(candidate)
     return tuple(found)
+
+
+class CoverState(TypedDict):
+    """The saved `TemplateCover`."""
+
+    templates: list[dict[str, JSON]]
+    weights: list[float]
+    solvers: dict[str, list[int]]
+    hard_ids: list[str]
 
 
 @dataclass(frozen=True)
@@ -86,7 +96,7 @@ class TemplateCover(TemplatesInUse):
         drawn = rng.choice(eligible, size=draws, p=weights / total if total else None)
         return [self.templates[drawn[member % draws]] for member in range(count)]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> CoverState:
         return {
             "templates": [template.to_json() for template in self.templates],
             "weights": list(self.weights),
@@ -95,7 +105,7 @@ class TemplateCover(TemplatesInUse):
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> TemplateCover:
+    def from_json(cls, data: CoverState) -> TemplateCover:
         return cls(
             templates=tuple(Candidate.from_json(item) for item in data["templates"]),
             weights=tuple(data["weights"]),

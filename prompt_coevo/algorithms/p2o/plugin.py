@@ -15,17 +15,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TypedDict
 
 from prompt_coevo import hookspecs
 from prompt_coevo.algorithms.hard_questions.hard_set import HardSet, forget_gone
-from prompt_coevo.algorithms.hard_questions.results import Results
+from prompt_coevo.algorithms.hard_questions.results import Results, ResultsState
 from prompt_coevo.algorithms.hard_questions.round_numbers import round_numbers
 from prompt_coevo.algorithms.hard_questions.verdict import Verdict
-from prompt_coevo.algorithms.p2o.cover import TemplateCover, one_answer
+from prompt_coevo.algorithms.p2o.cover import CoverState, TemplateCover, one_answer
 from prompt_coevo.algorithms.p2o.search import Search
 from prompt_coevo.algorithms.p2o.settings import P2OSettings
-from prompt_coevo.algorithms.p2o.solvers import Solvers
+from prompt_coevo.algorithms.p2o.solvers import Solvers, SolversState
 from prompt_coevo.candidates.leaks import LeakGuards
 from prompt_coevo.candidates.searches import SearchRequest, SearchResult
 from prompt_coevo.candidates.trials import Trial
@@ -36,6 +36,19 @@ from prompt_coevo.rng import counter_rng
 from prompt_coevo.types import EMPTY_TEMPLATE, Group, MemberPlan, Summary
 
 logger = logging.getLogger(PROJECT)
+
+
+class P2OState(TypedDict):
+    """What a checkpoint holds of P2O."""
+
+    hard: list[str]
+    cover: CoverState | None
+    solvers: SolversState
+    results: ResultsState
+    searches: int
+    totals: dict[str, int]
+    most_templates: int
+    no_search: str | None
 
 
 class P2O:
@@ -182,7 +195,7 @@ class P2O:
     # State and numbers
 
     @hookimpl
-    def coevo_state(self) -> dict[str, Any]:
+    def coevo_state(self) -> P2OState:
         return {
             "hard": self._hard.to_json(),
             "cover": self._cover.to_json() if self._cover else None,
@@ -195,7 +208,7 @@ class P2O:
         }
 
     @hookimpl
-    def coevo_load_state(self, state: dict[str, Any]) -> None:
+    def coevo_load_state(self, state: P2OState) -> None:
         self._hard.load(state["hard"])
         self._cover = TemplateCover.from_json(state["cover"]) if state["cover"] else None
         self._solvers.load(state["solvers"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from pydantic import Field, field_validator
 
@@ -11,6 +11,7 @@ from prompt_coevo.algorithms.hard_questions.settings import HardQuestionSettings
 
 Hardness: TypeAlias = Literal["literal", "bare"]
 Overspend: TypeAlias = Literal["never", "literal"]
+Every: TypeAlias = Literal["epoch"] | int
 
 
 class P2OSettings(HardQuestionSettings):
@@ -22,7 +23,7 @@ class P2OSettings(HardQuestionSettings):
     hardness: Hardness = "literal"
     """`literal`: judge a question by its whole group, as in eq. 4. `bare`: only by rollouts without a
     template, so that solving with a template does not count as learned."""
-    search_every: Literal["epoch"] | int = "epoch"
+    search_every: Every = "epoch"
     """When to search: at the end of every epoch (Algorithm 1), or every so many weight updates."""
     search_budget: int = Field(default=11_000, ge=1)
     """`C_total` of Algorithm 3: policy rollouts per search (the authors' number)."""
@@ -52,7 +53,7 @@ class P2OSettings(HardQuestionSettings):
 
     @field_validator("search_every")
     @classmethod
-    def _positive_steps(cls, every: Any) -> Any:
+    def _positive_steps(cls, every: Every) -> Every:
         if every != "epoch" and every < 1:
             raise ValueError('must be "epoch" or a number of steps of at least 1')
         return every

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Collection, Iterable
+from typing import Final, TypedDict
 
 import numpy as np
 
+from prompt_coevo.lines import JSON
 from prompt_coevo.types import Candidate, Group
 
 _PER_QUESTION: Final = 4
+
+
+class SolversState(TypedDict):
+    """The saved `Solvers`: templates, and the ids of those that solved each question."""
+
+    templates: list[dict[str, JSON]]
+    by_question: dict[str, list[str]]
 
 
 class Solvers:
@@ -48,13 +56,13 @@ class Solvers:
             return []
         return [self._templates[known[index]] for index in rng.integers(len(known), size=count)]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> SolversState:
         return {
             "templates": [template.to_json() for template in self._templates.values()],
             "by_question": {name: list(ids) for name, ids in self._by_question.items()},
         }
 
-    def load(self, state: Mapping[str, Any]) -> None:
+    def load(self, state: SolversState) -> None:
         templates = [Candidate.from_json(one) for one in state["templates"]]
         self._templates = {template.id: template for template in templates}
         self._by_question = {name: list(ids) for name, ids in state["by_question"].items()}

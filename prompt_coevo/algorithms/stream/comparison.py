@@ -6,7 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from statistics import fmean
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from prompt_coevo.algorithms.hard_questions.outcomes import Outcomes
 from prompt_coevo.algorithms.hard_questions.verdict import Compared, Shares
@@ -23,6 +23,13 @@ LEAST_GROUPS: Final = 400
 _SHARE: Final = 0.1
 _ALIKE: Final = 0.5
 """A question at least this like the first one of a group belongs to the group."""
+
+
+class ComparisonState(TypedDict):
+    """The saved `Comparison`: of each group its first question, whether it is compared, and its members."""
+
+    groups: list[list[Any]]
+    why_not: str
 
 
 class Comparison:
@@ -142,7 +149,7 @@ class Comparison:
             Shares.of([*map(fmean, never.values())], [1.0] * len(never)),
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> ComparisonState:
         """Return the members of each group, by the id of its first question."""
         groups: dict[int, list[str]] = {group: [] for group in self._compared}
         for question, group in self._group_of.items():
@@ -155,7 +162,7 @@ class Comparison:
             "why_not": self.why_not,
         }
 
-    def load(self, state: Mapping[str, Any], numbers: Mapping[str, int]) -> None:
+    def load(self, state: ComparisonState, numbers: Mapping[str, int]) -> None:
         """Restore what `to_json` returned. If a group's first question is gone, the next one leads."""
         for first, compared, members in state["groups"]:
             known = [numbers[one] for one in (first, *members) if one in numbers]

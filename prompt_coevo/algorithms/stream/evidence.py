@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,16 @@ class Belief(NamedTuple):
     def some(self, first: int, end: int) -> Belief:
         """Return the belief about templates `first` to `end` (exclusive)."""
         return Belief(self.solves[first:end], self.fails[first:end])
+
+
+class EvidenceState(TypedDict):
+    """The saved `Evidence`. `cells` are the rows, slots and outcomes that are not zero, packed."""
+
+    questions: list[str]
+    updated: list[int]
+    cells: dict[str, str]
+    anywhere: list[list[float]]
+    anywhere_updated: int
 
 
 class Evidence:
@@ -209,7 +219,7 @@ class Evidence:
         self._outcomes *= 0.5
         self._anywhere *= 0.5
 
-    def to_json(self, ids: Sequence[str]) -> dict[str, Any]:
+    def to_json(self, ids: Sequence[str]) -> EvidenceState:
         """Return the outcomes, without the templates; `ids` are the questions' ids by number."""
         count = len(self._question_of)
         rows, slots = np.nonzero(self._outcomes[1, :count])
@@ -225,7 +235,7 @@ class Evidence:
             "anywhere_updated": self._anywhere_updated,
         }
 
-    def load(self, state: Mapping[str, Any], numbers: Mapping[str, int]) -> None:
+    def load(self, state: EvidenceState, numbers: Mapping[str, int]) -> None:
         """Restore what `to_json` returned, once every slot is open; questions that are gone are skipped."""
         anywhere = np.array(state["anywhere"])
         self._make_room(anywhere.shape[1])
@@ -288,7 +298,7 @@ class Evidence:
         return row
 
 
-def _packed(values: NDArray[Any], kind: str) -> str:
+def _packed(values: NDArray[np.generic], kind: str) -> str:
     """Encode an array as base64: as JSON numbers, its many cells would dominate a checkpoint's time."""
     return base64.b64encode(np.ascontiguousarray(values, dtype=kind).tobytes()).decode()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypedDict
 
 from prompt_coevo.types import EMPTY_TEMPLATE, Candidate
 
@@ -62,6 +62,13 @@ class Template:
             self.solved_unseen += solved
 
 
+class LibraryState(TypedDict):
+    """The saved `Library`: the fields of its templates, and text and questions of the dropped ones."""
+
+    templates: list[dict[str, Any]]
+    dropped: dict[str, list[Any]]
+
+
 class Library:
     """Templates by id and by slot. Slot 0 is the empty template, which is always in use.
 
@@ -113,7 +120,7 @@ class Library:
         """Count the templates in use beyond the library's size."""
         return max(0, len(self.in_state("in use")) - 1 - self._size)
 
-    def to_json(self, ids: Sequence[str]) -> dict[str, Any]:
+    def to_json(self, ids: Sequence[str]) -> LibraryState:
         templates = [
             {
                 "candidate": template.candidate.to_json(),
@@ -136,7 +143,7 @@ class Library:
         }
         return {"templates": templates, "dropped": dropped}
 
-    def load(self, state: Mapping[str, Any], numbers: Mapping[str, int]) -> None:
+    def load(self, state: LibraryState, numbers: Mapping[str, int]) -> None:
         """Restore what `to_json` returned; questions that are gone are skipped."""
         for line in state["templates"]:
             values = dict(line)

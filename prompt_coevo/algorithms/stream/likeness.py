@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from itertools import chain
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -253,7 +253,7 @@ def _summed(
     return questions[starts], sums
 
 
-def _nearest(number: int, found: NDArray[np.int32], cosines: NDArray[np.floating[Any]]) -> Alike:
+def _nearest(number: int, found: NDArray[np.int32], cosines: NDArray[np.floating]) -> Alike:
     """Return the questions in `found` that are most like `number` (not itself), if they are like enough.
 
     Among equals, those with the nearest numbers win, so that every question lists others and the order does

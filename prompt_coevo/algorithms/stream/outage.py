@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 _IN_A_ROW: Final = 8
 
@@ -36,5 +36,5 @@ class Outage:
     def to_json(self) -> dict[str, int]:
         return {"lost": self._lost, "again_at": self._again_at}
 
-    def load(self, state: Mapping[str, Any]) -> None:
+    def load(self, state: Mapping[str, int]) -> None:
         self._lost, self._again_at = state["lost"], state["again_at"]

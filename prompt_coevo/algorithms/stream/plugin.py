@@ -13,24 +13,25 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from prompt_coevo import hookspecs, registry
 from prompt_coevo.algorithms.hard_questions.hard_set import HardSet, forget_gone
-from prompt_coevo.algorithms.hard_questions.results import Results
+from prompt_coevo.algorithms.hard_questions.results import Results, ResultsState
 from prompt_coevo.algorithms.hard_questions.round_numbers import round_numbers
 from prompt_coevo.algorithms.hard_questions.verdict import Verdict
-from prompt_coevo.algorithms.stream.comparison import Comparison
+from prompt_coevo.algorithms.stream.comparison import Comparison, ComparisonState
+from prompt_coevo.algorithms.stream.evidence import EvidenceState
 from prompt_coevo.algorithms.stream.failures import Failures
-from prompt_coevo.algorithms.stream.library import Library, Template
+from prompt_coevo.algorithms.stream.library import Library, LibraryState, Template
 from prompt_coevo.algorithms.stream.likeness import LikenessFactory
 from prompt_coevo.algorithms.stream.members import draw_members
 from prompt_coevo.algorithms.stream.question_numbers import Numbered
-from prompt_coevo.algorithms.stream.reflection import Reflection
+from prompt_coevo.algorithms.stream.reflection import Reflection, ReflectionState
 from prompt_coevo.algorithms.stream.settings import StreamSettings
 from prompt_coevo.algorithms.stream.trial import concerns
 from prompt_coevo.algorithms.stream.trials import Trials
-from prompt_coevo.algorithms.stream.upcoming import Ahead
+from prompt_coevo.algorithms.stream.upcoming import Ahead, AheadState
 from prompt_coevo.context import Context
 from prompt_coevo.errors import HostError, StateError
 from prompt_coevo.markers import PROJECT, hookimpl
@@ -41,6 +42,26 @@ from prompt_coevo.types import EMPTY_TEMPLATE, Group, MemberPlan, Rollout, Summa
 logger = logging.getLogger(PROJECT)
 
 _WORTH_A_GUESS = 0.3
+
+
+class StreamState(TypedDict, total=False):
+    """What a checkpoint holds of stream; nothing before training."""
+
+    hard: list[str]
+    library: LibraryState
+    evidence: EvidenceState
+    failures: list[Any]
+    results: ResultsState
+    comparison: ComparisonState
+    reflection: ReflectionState
+    ahead: AheadState
+    measured: list[str]
+    epoch: int
+    groups_of_this_epoch: int
+    late: int
+    compared: int | None
+    instruction: str | None
+    totals: dict[str, int]
 
 
 class Stream:
@@ -71,7 +92,7 @@ class Stream:
             "templates_dropped": 0,
         }
         self._last_round: dict[str, float] = {}
-        self._saved: Mapping[str, Any] | None = None
+        self._saved: StreamState | None = None
 
     @hookimpl
     def coevo_train_begin(self, policy: Policy) -> None:
@@ -196,9 +217,9 @@ class Stream:
         self._results.end(policy)
 
     @hookimpl
-    def coevo_state(self) -> dict[str, Any]:
+    def coevo_state(self) -> StreamState:
         if not self._ids:  # before training: return the state as loaded
-            return dict(self._saved or {})
+            return {**self._saved} if self._saved else {}
         return {
             "hard": self._hard.to_json(),
             "library": self._library.to_json(self._ids),
@@ -218,7 +239,7 @@ class Stream:
         }
 
     @hookimpl
-    def coevo_load_state(self, state: dict[str, Any]) -> None:
+    def coevo_load_state(self, state: StreamState) -> None:
         self._saved = state
 
     @hookimpl
@@ -264,7 +285,7 @@ class Stream:
         compared = self._comparison.compared(self._results.outcomes, self._numbers)
         return self._results.verdict(self._step, compared, self._comparison.why_not)
 
-    def _take_up(self, state: Mapping[str, Any]) -> None:
+    def _take_up(self, state: StreamState) -> None:
         """Restore the saved state, now that the questions are known."""
         if "hard" not in state:
             return

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Final, TypedDict
 
 from prompt_coevo.algorithms.stream import LISTED
 from prompt_coevo.algorithms.stream.evidence import Evidence
@@ -15,7 +15,7 @@ from prompt_coevo.algorithms.stream.failures import Failures
 from prompt_coevo.algorithms.stream.library import Dropped, Library, Template
 from prompt_coevo.algorithms.stream.outage import Outage
 from prompt_coevo.algorithms.stream.settings import StreamSettings
-from prompt_coevo.candidates.background import Answer, Asked
+from prompt_coevo.candidates.background import Answer, Asked, AskedState
 from prompt_coevo.candidates.leaks import leak_guard
 from prompt_coevo.candidates.source import CandidateSource, propose
 from prompt_coevo.context import Context
@@ -33,6 +33,23 @@ _ATTEMPTS: Final = 4
 _CONSIDERED: Final = 64
 _ENOUGH: Final = 4
 """Rollouts needed to say something about a template."""
+
+
+class CallsState(TypedDict):
+    """Saved calls, with the ids of the questions shown in each."""
+
+    asked: AskedState
+    shown: list[list[str]]
+    this_epoch: bool
+
+
+class ReflectionState(TypedDict):
+    """The saved `Reflection`."""
+
+    under_way: list[CallsState]
+    attempts: dict[str, int]
+    of_this_epoch: int
+    outage: dict[str, int]
 
 
 @dataclass
@@ -130,7 +147,7 @@ class Reflection:
             self._of_this_epoch += len(requests)
             self._under_way.append(_Calls(self._asked(requests, step), shown))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> ReflectionState:
         return {
             "under_way": [
                 {
@@ -145,7 +162,7 @@ class Reflection:
             "outage": self._outage.to_json(),
         }
 
-    def load(self, state: Mapping[str, Any], numbers: Mapping[str, int]) -> None:
+    def load(self, state: ReflectionState, numbers: Mapping[str, int]) -> None:
         ask = partial(propose, self._context)
         for line in state["under_way"]:
             shown = [

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final, TypedDict
 
 from prompt_coevo.algorithms.stream.settings import StreamSettings
 from prompt_coevo.settings.method import Workload
 
 _ROUNDING: Final = 1e-6
+
+
+class AheadState(TypedDict):
+    """The saved `Ahead`."""
+
+    met: list[str]
+    planned: int
+    planned_at: int
+    group_size: int
 
 
 class Ahead:
@@ -67,7 +76,7 @@ class Ahead:
             one not in self._met and one not in measured for one in range(known)
         )
 
-    def to_json(self, ids: Sequence[str]) -> dict[str, Any]:
+    def to_json(self, ids: Sequence[str]) -> AheadState:
         return {
             "met": [ids[number] for number in sorted(self._met)],
             "planned": self._planned,
@@ -75,7 +84,7 @@ class Ahead:
             "group_size": self.group_size,
         }
 
-    def load(self, state: Mapping[str, Any], numbers: Mapping[str, int]) -> None:
+    def load(self, state: AheadState, numbers: Mapping[str, int]) -> None:
         self._met = {numbers[one] for one in state["met"] if one in numbers}
         self._planned, self._planned_at = state["planned"], state["planned_at"]
         self.group_size = state["group_size"]

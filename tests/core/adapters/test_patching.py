@@ -25,7 +25,7 @@ def test_one_object_is_wrapped_and_its_class_is_not() -> None:
     wrap(host, "double", one_more)
     assert (host.double(4), other.double(4)) == (9, 8)
     assert (is_wrapped(host, "double"), is_wrapped(other, "double")) == (True, False)
-    assert host.double.__doc__ == "Twice the number."
+    assert host.double.__doc__ == "Return twice the number."
 
 
 def test_wrapping_twice_is_refused() -> None:
