@@ -13,12 +13,12 @@ import typer
 from prompt_coevo.cli.output import read_lines
 from prompt_coevo.errors import CoevoError, SettingsError
 from prompt_coevo.extras import require
-from prompt_coevo.lines import JSON
 from prompt_coevo.types import PolicyVersion
 from prompt_coevo.visible import in_a_line
 
 if TYPE_CHECKING:
     from prompt_coevo.adapters.common.questions import QuestionIndex
+    from prompt_coevo.adapters.common.rows import Row
     from prompt_coevo.preflight.page import Page
     from prompt_coevo.preflight.prompts import Encode
 
@@ -73,7 +73,7 @@ def check(
 
 def _page(
     sources: dict[str, Any],
-    rows: list[JSON] | None,
+    rows: list[Row] | None,
     encoder: Encode | None,
     length: tuple[float | None, int | None, int],
     prompt_column: str,
@@ -114,7 +114,7 @@ def _page(
     return engine.preflight(policy, workload)
 
 
-def _with_prompt(row: JSON, column: str) -> JSON:
+def _with_prompt(row: Row, column: str) -> Row:
     return {**row, "prompt": row[column]} if isinstance(row, dict) and column in row else row
 
 
@@ -146,8 +146,8 @@ def _value(text: str) -> Any:
         return text
 
 
-def _rows(path: Path) -> list[JSON]:
-    rows: list[JSON] = []
+def _rows(path: Path) -> list[Row]:
+    rows: list[Row] = []
     for number, line in enumerate(read_lines(path, "--data"), start=1):
         if not line.strip():
             continue
