@@ -160,8 +160,28 @@ def _keys_in_environment() -> set[str]:
             whole = value.strip()
             parts = {one for one in _SEVERAL.split(whole) if len(one) >= _SHORTEST_OF_SEVERAL}
             word = _last_word(name) in _NEVER_A_WORD and (whole.isalpha() or whole[:1] == "<")
-            found |= set() if word else {whole, *parts}
+            found |= set() if word else {whole, *parts, *_keys_in_json(whole)}
     return {one for one in found if len(one) >= _SHORTEST_IN_ENVIRONMENT and not _is_path(one)}
+
+
+def _keys_in_json(value: str) -> set[str]:
+    """Return the secrets in credentials that are a JSON object: whole ones, and the lines of a PEM key."""
+    if not value.startswith("{"):
+        return set()
+    found = set[str]()
+
+    def collect(pairs: list[tuple[str, object]]) -> None:
+        for name, one in pairs:
+            if isinstance(one, str) and names_a_secret(name):
+                found.update(
+                    {one, *(part for part in one.split() if len(part) >= _SHORTEST_OF_SEVERAL)}
+                )
+
+    try:
+        json.loads(value, object_pairs_hook=collect)
+    except (ValueError, RecursionError):
+        return set()
+    return found
 
 
 def _is_path(value: str) -> bool:

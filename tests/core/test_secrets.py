@@ -176,6 +176,19 @@ def test_no_address_of_the_settings_is_written_whole(address: str, tmp_path: Pat
     assert not list(found_in(texts))
 
 
+def test_parts_of_credentials_that_are_json_are_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Google's and IBM's credentials are objects; an error quotes one of their fields."""
+    lines = ["MIIEvQIBADANBgkqhkiG9w0B-0030", "AQEFAASCBKcwggSjAgEAAoIB-0031"]
+    pem = "-----BEGIN PRIVATE KEY-----\n" + "\n".join(lines) + "\n-----END PRIVATE KEY-----\n"
+    inner = {"client_secret": "client-secret-0032", "project": "a-project-name"}
+    whole = json.dumps({"type": "service_account", "private_key": pem, "web": [inner]})
+    monkeypatch.setenv("VERTEX_CREDENTIALS", whole)
+    monkeypatch.setenv("SOME_CREDENTIALS", "{not JSON")
+    text = redact(f"bad key {pem} or {lines[1]}, {inner['client_secret']} of a-project-name")
+    assert not [one for one in (*lines, inner["client_secret"]) if one in text]
+    assert "a-project-name" in text
+
+
 class Own(Section):
     api_key: str = ""
     password: int = 0
