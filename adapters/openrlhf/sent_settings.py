@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from prompt_coevo.lines import JSON
+from prompt_coevo.redact import redact
 from prompt_coevo.settings import Settings
 from prompt_coevo.settings.mistakes import Source
 from prompt_coevo.settings.sources import ENV_PREFIX
@@ -14,15 +15,26 @@ from prompt_coevo.settings.sources import ENV_PREFIX
 _KEY = f"{ENV_PREFIX}REFLECTION__API_KEY"
 
 
-def sent(settings: Settings) -> dict[str, JSON]:
-    """Return all explicit settings, from any source, as JSON: without the API key, because trainers print
-    their arguments."""
+class Sent:
+    """Settings on their way, as JSON `values`. Trainers print their arguments and give them to trackers, so
+    as a text it shows no secret, such as a password in an address."""
+
+    def __init__(self, values: Mapping[str, JSON]) -> None:
+        self.values = values
+
+    def __repr__(self) -> str:
+        return redact(repr(self.values))
+
+
+def sent(settings: Settings) -> Sent:
+    """Return all explicit settings, from any source, but the API key."""
     left_out: dict[str, Any] = {"preset": True, "config_file": True, "reflection": {"api_key"}}
-    return settings.resolved(exclude_unset=True, exclude=left_out)
+    return Sent(settings.resolved(exclude_unset=True, exclude=left_out))
 
 
-def received(values: Mapping[str, Any]) -> Settings:
+def received(settings: Sent) -> Settings:
     """Rebuild the settings. Only the API key is read from this process's environment."""
+    values: Mapping[str, Any] = settings.values
     if key := os.environ.get(_KEY):
         values = {**values, "reflection": {**values.get("reflection", {}), "api_key": key}}
     return _Received(**values)

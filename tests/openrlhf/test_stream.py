@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from helpers.openrlhf_run import TASKS, Result, run_openrlhf
-from helpers.openrlhf_world import events, prompt_of, reflection, response_of, teach, tokens
+from helpers.openrlhf_world import events, prompt_of, response_of, teach, tokens
+from helpers.planted_secrets import found_below, saying_all, variables
 from helpers.ray_run import read_json_lines
 from helpers.streamed import Sample, check_trained_as_sampled
 from standins.openai_server import openai_server
@@ -15,16 +16,18 @@ BATCH = 16
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Result:
-    with openai_server(teach) as server:
+    with openai_server(saying_all(teach)) as server:
         result = run_openrlhf(
             tmp_path_factory.mktemp("stream"),
             module="prompt_coevo.adapters.openrlhf",
             overrides=[
                 "--coevo.method",
                 "stream",
-                *("--coevo.stream.tau", "0.5", *reflection(server.base), "--train.num_episodes=3"),
+                *("--coevo.stream.tau", "0.5", "--train.num_episodes=3"),
+                *("--coevo.reflection.model", "openai/teacher"),
+                *("--coevo.preflight.reflection", "off"),
             ],
-            env={"OPENAI_API_KEY": "sk-test"},
+            env=variables(server.base),
         )
     assert result.returncode == 0, result.tail
     return result
@@ -43,6 +46,10 @@ def test_templates_are_found_in_the_training_groups(run: Result) -> None:
     assert len(verdicts) == sum(
         last[f"train/coevo/{name}"] for name in ("templates_joined", "templates_dropped")
     )
+
+
+def test_no_byte_of_the_run_and_its_log_holds_a_secret(run: Result) -> None:
+    assert found_below(run.folder) == []
 
 
 def test_what_is_in_use_goes_to_the_hosts_tracker(run: Result) -> None:

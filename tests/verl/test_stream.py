@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from helpers.planted_secrets import found_below, saying_all, variables
 from helpers.streamed import Sample, check_trained_as_sampled
 from helpers.verl_run import Result, rows, run_verl
-from helpers.verl_world import MANY, events, reflection, teach, tokens
+from helpers.verl_world import MANY, events, teach, tokens
 from standins.openai_server import openai_server
 
 BATCH = 32
@@ -16,19 +17,19 @@ BATCH = 32
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Result:
     folder = tmp_path_factory.mktemp("stream")
-    with openai_server(teach) as server:
+    with openai_server(saying_all(teach)) as server:
         result = run_verl(
             folder,
             train=rows(MANY),
             overrides=[
                 *("+coevo=stream", "coevo.stream.tau=0.5"),
-                *reflection(server.base),
+                *("coevo.reflection.model=openai/teacher", "coevo.preflight.reflection=off"),
                 "trainer.total_epochs=3",
                 "trainer.logger=[console,file,tensorboard]",
                 "data.train_batch_size=8",
                 "actor_rollout_ref.actor.ppo_mini_batch_size=8",
             ],
-            env={"OPENAI_API_KEY": "sk-test", "TENSORBOARD_DIR": str(folder / "tensorboard")},
+            env={**variables(server.base), "TENSORBOARD_DIR": str(folder / "tensorboard")},
         )
     assert result.returncode == 0, result.tail
     return result
@@ -42,6 +43,10 @@ def test_templates_are_found_in_the_training_groups(run: Result) -> None:
         run.metrics[6][f"coevo/{name}"] for name in ("templates_joined", "templates_dropped")
     )
     assert run.metrics[6]["coevo/reflection_calls"] > 0
+
+
+def test_no_byte_of_the_run_and_its_log_holds_a_secret(run: Result) -> None:
+    assert found_below(run.folder) == []
 
 
 def test_what_is_in_use_goes_to_the_hosts_tracker(run: Result) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import pickle
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,7 @@ def test_actors_get_what_the_environment_and_files_say_here_but_no_key(
     monkeypatch.delenv("PROMPT_COEVO_REFLECTION__API_KEY")
     (tmp_path / "coevo.toml").unlink()
     values = sent(settings)
-    assert "sk-1" not in json.dumps(values)
+    assert "sk-1" not in json.dumps(values.values)
     monkeypatch.setenv("PROMPT_COEVO_SEED", "8")
     monkeypatch.setenv("PROMPT_COEVO_REFLECTION__API_KEY", "sk-2")
     there = received(values)
@@ -47,6 +49,15 @@ def test_a_key_in_a_methods_section_is_not_sent(offer: Any) -> None:
     offer("methods", "mine", Method("mine", plugin=object, section=Own))
     own = {"token": "sk-1", "size": 2}
     settings = Settings(algorithms="mine", plugins={"mine": own})
-    assert "sk-1" not in json.dumps(sent(settings)) + repr(settings)
-    assert sent(settings)["plugins"]["mine"]["size"] == 2
-    assert sent(Settings(algorithms="mine"))["plugins"] == {"mine": {}}
+    assert "sk-1" not in json.dumps(sent(settings).values) + repr(settings)
+    assert received(sent(settings)).plugins["mine"]["size"] == 2
+    assert sent(Settings(algorithms="mine")).values["plugins"] == {"mine": {}}
+
+
+def test_arguments_that_a_trainer_prints_hold_no_password() -> None:
+    address = "http://user:pass-word-1@host:8000/v1"
+    arguments = Namespace(coevo=sent(Settings(reflection={"model": "a/b", "api_base": address})))
+    assert "pass-word-1" not in f"{arguments} {vars(arguments)}"
+    assert "http://host:8000/v1" in repr(arguments)
+    arrived = pickle.loads(pickle.dumps(arguments.coevo))
+    assert received(arrived).reflection.api_base == address
