@@ -22,13 +22,15 @@ from prompt_coevo.adapters.verl.rollouts import extras_of
 from prompt_coevo.errors import HostError
 
 _ADVICE: Final = "install a VeRL that this adapter supports, such as 0.9.1"
+_LOGS, _METRICS = "_consume_sync_metrics", "_pending_sync_metrics"
+"""VeRL's method that logs what a step leaves for it, and where it finds our metrics."""
 _COMMON: Final = (
     "_balance_batch",
     "_build_replay_buffer",
     "_compute_advantage",
     "_compute_old_log_prob",
     "_compute_reward_colocate",
-    "_consume_sync_metrics",
+    _LOGS,
     "_dump_generations",
     "_get_required_batch_multiple",
     "_init_dataloader",
@@ -59,6 +61,12 @@ def check_names(mode: str) -> None:
     for name in names:
         if not hasattr(owner, name):
             raise HostError(f"VeRL's {owner.__name__} has no {name}, which +coevo needs; {_ADVICE}")
+    reading = getattr(owner, _LOGS).__code__
+    if _METRICS not in (*reading.co_names, *reading.co_consts):
+        raise HostError(
+            f"VeRL's {owner.__name__} does not read {_METRICS}, through which +coevo logs its metrics; "
+            f"{_ADVICE}"
+        )
 
 
 def check_dropping(buffer: ReplayBuffer) -> None:

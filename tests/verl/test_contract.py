@@ -56,6 +56,16 @@ def take_away(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> None:
             monkeypatch.delattr(one, name)
 
 
+@pytest.mark.parametrize("mode", LEANT_ON)
+def test_without_a_place_for_metrics_there_is_no_trainer(
+    monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    owner, _ = LEANT_ON[mode]
+    monkeypatch.setattr(owner, "_consume_sync_metrics", lambda self: self._other_metrics)
+    with pytest.raises(HostError, match=r"does not read _pending_sync_metrics, through which"):
+        TRAINERS[mode](config())
+
+
 @pytest.mark.parametrize(
     ("mode", "name"), PRIVATE, ids=[f"{mode}-{name}" for mode, name in PRIVATE]
 )
