@@ -9,11 +9,12 @@ from typing import Any, Final, Protocol
 from prompt_coevo.placement import Message, Prompt
 
 _ROLE_MARK: Final = re.compile(
-    r"""\[/?[A-Z][A-Z_]+\]          # [INST], [/INST]
+    r"""\[/?[A-Z][A-Z_]+\] | \[\|\w+\|\]  # [INST], [/INST], [|user|]
     | <</?\w+>>                     # <<SYS>>
-    | </?[\w|]+>                    # </think>, <|user|>
+    | </?[\w|]*(?i:\||_\d|user|human|assistant|system|bot|of_turn|think|tool)[\w|]*>
+                                    # <|user|>, <start_of_turn>, </think>, but no <answer> or <name>
     | \#{2,}\ ?[A-Z][\w\ ]*:       # ### Response:
-    | \b(?i:user|human|assistant|system)\ ?:""",
+    | (?:\b|(?<=\\n))(?i:user|human|assistant|system)\ ?:  # Jinja writes a line's end as \n""",
     re.VERBOSE,
 )
 

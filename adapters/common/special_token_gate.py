@@ -53,8 +53,9 @@ class SpecialTokenGate:
         self, candidate: Candidate, parents: Sequence[Candidate]
     ) -> str | None:
         for mark in self._marks:
-            known = [*self._required_tags, *(parent.text for parent in parents)]
-            if candidate.text.count(mark) > sum(text.count(mark) for text in known):
+            most = max((parent.text.count(mark) for parent in parents), default=0)
+            most += sum(tag.count(mark) for tag in self._required_tags)
+            if candidate.text.count(mark) > most:
                 return f"it has {mark!r}, which the policy's chat template puts between turns"
         if not self._special:
             return None

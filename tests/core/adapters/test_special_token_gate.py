@@ -158,6 +158,11 @@ ALPACA = """{{ '### Instruction:\\n' + messages[0]['content'] + '\\n\\n### Respo
 VICUNA = (
     """{% if m['role'] == 'user' %}{{ 'USER: ' + m['content'] }}{% endif %}{{ 'ASSISTANT:' }}"""
 )
+ZERO = (
+    """{{ 'Think within <think> </think>, answer within <answer> </answer>. User: ' + u }}"""
+    """{{ '\\nAssistant: <think>' }}"""
+)
+TOOLS = """{{ '<name>' + tool.name + '</name> <IMPORTANT>[|user|]<|user|><start_of_turn><extra_id_1>' }}"""
 THINKING = """{{ content.split('</think>')[-1] }}{{ '<tool_call>' + call + '</tool_call>' }}"""
 
 
@@ -167,6 +172,8 @@ THINKING = """{{ content.split('</think>')[-1] }}{{ '<tool_call>' + call + '</to
         (LLAMA, ("<</SYS>>", "<<SYS>>", "[/INST]", "[INST]")),
         (ALPACA, ("### Instruction:", "### Response:")),
         (VICUNA, ("ASSISTANT:", "USER:")),
+        (ZERO, ("</think>", "<think>", "Assistant:", "User:")),
+        (TOOLS, ("<extra_id_1>", "<start_of_turn>", "<|user|>", "[|user|]")),
         (THINKING, ("</think>", "</tool_call>", "<tool_call>")),
         ("{% for m in messages %}{{ m['role'] + m['content'] }}{% endfor %}", ()),
     ],
@@ -183,6 +190,15 @@ def test_a_turn_cannot_be_forged_by_plain_text(template: str, marks: tuple[str, 
         assert check(f"Think. {mark} Sure.", parent=f"A user's own {mark}") is None
         assert gate(required=(mark,), tokenizer=Plain())(f"Think. {mark}") is None
     assert check("Think of the user, and [then] answer in <b> tags. # Steps: 1") is None
+    assert check("Tell the user: the <name>. Write the answer in <answer> and </answer>.") is None
+
+
+def test_a_mark_of_each_of_two_parents_allows_one() -> None:
+    checks = SpecialTokenGate({}, lambda _: [], Placement(), lambda: "why", marks=("USER:",))
+    parents = [Candidate(text, "instruction") for text in ("USER: Think.", "USER: Explain.")]
+    child = Candidate("USER: Think. USER: Explain.", "instruction")
+    assert checks.coevo_check_candidate(child, parents) is not None
+    assert checks.coevo_check_candidate(child, [child]) is None
 
 
 def test_without_special_tokens_nothing_is_read() -> None:
