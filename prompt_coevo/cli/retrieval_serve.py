@@ -185,7 +185,7 @@ def _pairs(given: list[str], flag: str) -> dict[str, str]:
     pairs: dict[str, str] = {}
     for one in given:
         name, equals, value = one.partition("=")
-        if not name.isidentifier() or not equals:
+        if not name.replace("-", "_").isidentifier() or not equals:
             raise SettingsError(f"{flag} {one!r} is not of the form NAME=VALUE")
         if name in pairs:
             raise SettingsError(f"{flag} {name} is given twice")

@@ -155,6 +155,7 @@ def test_a_retriever_of_somebody_else_is_served(strangers: Path) -> None:
             ["x", "--set", "port=9"],
             "port: unknown name. Known: max_batch, max_waiting, deadline_s,",
         ),
+        (["x", "--set", "max-batch=9"], "max-batch: unknown name; did you mean max_batch? Known:"),
         (["x", "--set", "max_k=few"], "--set max_k=few: must be of type int"),
         (["x", "--set", "max_queries=0"], "max_queries must be above 0, but is 0"),
         (["--retriever", "x"], "--retriever = 'x': there is no such retriever"),
