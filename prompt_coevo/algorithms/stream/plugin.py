@@ -5,15 +5,16 @@ without a template, the others under templates of a library, drawn by what is kn
 question and on questions like it. After every weight update a few calls to the reflection model start in
 the background, about questions that no template is expected to solve. Rollouts of the next groups try the
 templates it writes. A template comes into use once it succeeds on a question that its proposer did not
-see; where right answers repeat, on two that have different ones. A question stays hard until it is solved
-without a template.
+see; where right answers of hard questions repeat, on two that have different ones. A question stays hard
+until it is solved without a template.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from functools import lru_cache, partial
+from typing import Any, Final, TypedDict
 
 from prompt_coevo import hookspecs, registry
 from prompt_coevo.algorithms.hard_questions.hard_set import HardSet, forget_gone
@@ -42,6 +43,8 @@ from prompt_coevo.types import EMPTY_TEMPLATE, Group, MemberPlan, Rollout, Summa
 logger = logging.getLogger(PROJECT)
 
 _WORTH_A_GUESS = 0.3
+_TRUTHS: Final = 16_384
+"""Cached right answers: each step asks for those of many questions, and reading a row takes time."""
 
 
 class StreamState(TypedDict, total=False):
@@ -103,6 +106,7 @@ class Stream:
         self._ids, self._numbers = self._questions.ids, self._questions.numbers
         self._evidence.open(0, ())
         self._comparison = Comparison(self._context, self._ids, self._evidence)
+        self._truth = lru_cache(_TRUTHS)(partial(ground_truth, policy))
         self._trials = Trials(self._context, self._library, self._evidence, self._totals)
         self._reflection = Reflection(
             self._context, self._ids, self._library, self._evidence, self._failures
@@ -198,7 +202,7 @@ class Stream:
         self._notice_the_instruction()
         hard = {one for one in self._hard_numbers if not self._comparison.compares(one)}
         self._trials.judge(
-            hard, self._epoch, self._step, lambda number: ground_truth(policy, self._ids[number])
+            hard, self._epoch, self._step, lambda number: self._truth(self._ids[number])
         )
         for candidate, shown in self._reflection.replies(self._step, policy):
             self._trials.take_in(candidate, shown, self._epoch)

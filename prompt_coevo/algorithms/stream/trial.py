@@ -31,18 +31,24 @@ def unseen(template: Template, hard: Collection[int], evidence: Evidence) -> lis
     return [question for question in evidence.around(template.shown) if question in hard]
 
 
-def one_answer(template: Template, evidence: Evidence, truth: Callable[[int], str | None]) -> bool:
+def one_answer(
+    template: Template,
+    hard: Collection[int],
+    evidence: Evidence,
+    truth: Callable[[int], str | None],
+) -> bool:
     """Return True if a constant answer would have solved as much as the template did.
 
-    So it is if all that it solved has one right answer, which several questions like those shown have,
-    while others have a different one: labels, multiple choice, small numbers. `truth` returns a question's
-    right answer; None if it is unknown, since then nothing can be told.
+    So it is if all that it solved has one right answer, which several hard questions like those shown have,
+    while others have a different one: labels, multiple choice, small numbers. Questions that are not hard
+    do not count, since templates are not tried on them. `truth` returns a question's right answer; None if
+    it is unknown, since then nothing can be told.
     """
     right = {truth(question) for question in template.solved_on}
     if len(right) != 1 or None in right:
         return False
-    alike = {*template.shown, *evidence.around(template.shown), *template.solved_on}
-    counts = Counter(truth(question) for question in alike)
+    alike = {*template.shown, *evidence.around(template.shown)}.intersection(hard)
+    counts = Counter(truth(question) for question in alike.union(template.solved_on))
     return counts[right.pop()] > 1 and len(counts.keys() - {None}) > 1
 
 
@@ -59,5 +65,5 @@ def verdict(
         return True
     if stale:
         return False
-    tries = template.tried_unseen if template.solved else template.tried
+    tries = template.tried_unseen if proof and template.solved else template.tried
     return False if tries >= (_TRIES_OF_ONE_ANSWER if solved else _TRIES) else None

@@ -53,7 +53,7 @@ class Trials:
                 template,
                 proof=bool(others),
                 stale=stale,
-                one_answer=one_answer(template, self._evidence, truth),
+                one_answer=one_answer(template, hard, self._evidence, truth),
             )
             if joins:
                 template.state = "in use"

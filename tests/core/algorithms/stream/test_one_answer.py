@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 
 from helpers.families import Families, engine_with, run
+from prompt_coevo.algorithms.stream import plugin
+from prompt_coevo.policy import ground_truth
 from prompt_coevo.types import Assignment, Question, Rollout
 
 SHAPES = [(2, 32), (4, 32), (10, 40)]
@@ -41,6 +44,8 @@ class Labels(Families):
         return [Rollout(one, "", float(self.solves(one)), policy_version=version) for one in plan]
 
     def solves(self, one: Assignment) -> bool:
+        if one.question_id in self.known:
+            return True
         if not one.templated or one.template is None:
             return False
         number, text = int(one.question_id[1:]), one.template.text
@@ -88,3 +93,32 @@ def test_honest_templates_come_into_use(labels: int, count: int) -> None:
         run(engine, policy, 3)
         used += int(engine.metrics()["coevo/templates_joined"])
     assert used >= 19
+
+
+@pytest.mark.parametrize("one_label", [True, False])
+def test_honest_templates_come_into_use_where_few_questions_are_hard(one_label: bool) -> None:
+    """All hard questions have one right answer, or there is one alone. The others need no template."""
+    used = 0
+    for seed in range(5):
+        policy = Labels(count=32, seed=seed, honest=0.9)
+        hard = [n for n in range(32) if policy.label(n) == "L0"] if one_label else [0]
+        policy.known = {f"q{n}" for n in range(32)} - {f"q{n}" for n in hard}
+        engine = engine_with(lambda _: "<template>Honest advice.</template>", seed=seed)
+        run(engine, policy, 4)
+        used += int(engine.metrics()["coevo/templates_joined"])
+    assert used >= 4
+
+
+def test_a_right_answer_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step asks for those of all questions like the ones that a template was written for."""
+    read: Counter[str] = Counter()
+
+    def counted(policy: Any, question_id: str) -> str | None:
+        read[question_id] += 1
+        return ground_truth(policy, question_id)
+
+    monkeypatch.setattr(plugin, "ground_truth", counted)
+    engine = engine_with(always)
+    run(engine, Labels(), 3)
+    assert read
+    assert set(read.values()) == {1}

@@ -69,7 +69,16 @@ def test_a_constant_answer_proves_nothing(
     alike = Evidence(5, SharedValue(["a"] * 5))
     one = template("z", 0, solved_on=tuple(solved))
     right = {0: None, **solved, **others}
-    assert one_answer(one, alike, right.get) is refused
+    assert one_answer(one, range(5), alike, right.get) is refused
+
+
+def test_an_answer_that_no_hard_question_has_is_not_asked_for() -> None:
+    alike = Evidence(5, SharedValue(["a"] * 5))
+    one = template("z", 0, solved_on=(1,))
+    right = {0: "yes", 1: "yes", 2: "yes", 3: "no", 4: "no"}
+    assert one_answer(one, {0, 1, 2, 3}, alike, right.get)
+    assert not one_answer(one, {0, 1, 2}, alike, right.get)
+    assert one_answer(one, {0, 3}, alike, right.get)  # what it solved is no longer hard
 
 
 @pytest.mark.parametrize(("tries", "expected"), [(10, None), (19, None), (20, False)])
@@ -79,6 +88,8 @@ def test_a_template_of_one_answer_stays_on_trial_for_a_while(
     one = template(tried=tries, solved=5, tried_unseen=tries, solved_unseen=5)
     assert verdict(one, proof=True, stale=False, one_answer=True) is expected
     assert verdict(one, proof=True, stale=True, one_answer=True) is False
+    shown = template(tried=tries, solved=5)  # where all hard questions like these were shown
+    assert verdict(shown, proof=False, stale=False, one_answer=True) is expected
 
 
 def test_a_template_remembers_the_questions_that_it_solved_last() -> None:
