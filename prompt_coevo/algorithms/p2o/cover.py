@@ -15,6 +15,7 @@ from prompt_coevo.lines import JSON
 from prompt_coevo.types import Candidate
 
 _FEWEST: Final = 3
+_BY_CHANCE: Final = 0.05
 
 
 def one_answer(
@@ -22,17 +23,19 @@ def one_answer(
 ) -> tuple[Candidate, ...]:
     """Return the pool's templates under which a constant answer would score the same. Not in the paper.
 
-    Such a template solves at least three dev questions, all with one right answer, and none of at least
-    three others. `truth` returns a question's right answer; None if it is unknown, since then nothing can
-    be told.
+    Such a template solves at least three dev questions, all with one right answer, and none of the others,
+    which would happen to one that solves the same share of all of them in less than 5 % of cases. `truth`
+    returns a question's right answer; None if it is unknown, since then nothing can be told.
     """
     truths = [truth(question) for question in pool.sample_ids]
     found = []
     for candidate, scores in zip(pool.candidates, pool.scores, strict=True):
         solved = [right for right, score in zip(truths, scores, strict=True) if score >= solved_at]
         others = [right for right in truths if right not in (None, *solved)]
-        same = len(set(solved)) == 1 and None not in solved
-        if candidate.text and same and min(len(solved), len(others)) >= _FEWEST:
+        if not candidate.text or len(solved) < _FEWEST or len(set(solved)) > 1 or None in solved:
+            continue
+        share = len(solved) / truths.count(solved[0])
+        if (1 - share) ** len(others) < _BY_CHANCE:
             found.append(candidate)
     return tuple(found)
 

@@ -36,7 +36,10 @@ POOL = pool([0, 0, 0, 0], [1, 1, 1, 0], [0, 0, 0, 1], [1, 0, 0, 0])
         ("1110100", "yyynnnn", False),  # it has solved a no
         ("1100000", "yyynnnn", False),  # too few to tell
         ("1110000", "abcdefg", False),  # a constant answer solves one of these
-        ("1111100", "yyyyynn", False),  # too few others
+        ("1111100", "yyyyynn", True),
+        ("1110000", "yyyyynn", False),  # solves some, and may have missed both others by chance
+        ("1111000", "yyyyynn", True),
+        ("1110000", "yyyyyyy", False),  # there is no other answer
         ("1110000", "yyy????", False),  # nobody knows the others' right answers
         ("1110000", "???nnnn", False),
         ("0000000", "yyynnnn", False),
