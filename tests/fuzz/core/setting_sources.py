@@ -12,7 +12,7 @@ from fuzz.source import Source, as_json, as_text
 from fuzz.target import Target, scratch
 from prompt_coevo import Settings
 from prompt_coevo.adapters.common.flags import Flags
-from prompt_coevo.adapters.openrlhf.sent_settings import received, sent
+from prompt_coevo.adapters.openrlhf.sent_settings import Sent, received, sent
 from prompt_coevo.adapters.openrlhf.versions import check_version
 from prompt_coevo.cli import app
 from prompt_coevo.errors import CoevoError, SettingsError
@@ -86,12 +86,12 @@ def flags(data: bytes) -> None:
 def job(data: bytes) -> None:
     """Read damaged settings that were sent to another process."""
     source = Source(data)
-    values = json.loads(json.dumps(sent(Settings(p2o={"tau": 0.1}, seed=3, preset="p2o"))))
+    values = json.loads(json.dumps(sent(Settings(p2o={"tau": 0.1}, seed=3, preset="p2o")).values))
     wrong = source.wrong(values)
     if not isinstance(wrong, dict):
         return
     try:
-        settings = received(wrong)
+        settings = received(Sent(wrong))
     except SettingsError:
         return
     assert received(sent(settings)) == settings
