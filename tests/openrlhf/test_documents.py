@@ -53,7 +53,7 @@ def test_openrlhf_reads_the_command(command: Command, tmp_path: Path) -> None:
         module = str(command.module)
     args = checked(tmp_path, module, [*without_us(stock), *given])
     if module == OURS:
-        settings = Settings(**args["coevo"])
+        settings = Settings(**args["coevo"]["values"])
         asks_nobody = settings.algorithms == ("hints",)
         assert settings.reflection.model == (None if asks_nobody else "openai/gpt-5")
 
@@ -69,7 +69,7 @@ def test_the_quick_start(tmp_path: Path) -> None:
     module, arguments = quickstart(tmp_path)
     assert module == OURS
     args = checked(tmp_path, module, arguments)
-    assert Settings(**args["coevo"]).algorithms == ("stream",)
+    assert Settings(**args["coevo"]["values"]).algorithms == ("stream",)
     reward = runpy.run_path(args["reward"]["remote_url"][0])["reward_func"]
     queries = ["<user> q <assistant> It is 4 2.<end>", "<user> q <assistant> 4 <end> "]
     found = reward(queries, ["<user> q <assistant>"] * 2, ["4 2", "4 2"])

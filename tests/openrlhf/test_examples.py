@@ -93,7 +93,7 @@ def test_openrlhf_and_the_plugin_take_the_arguments(script: str, args: dict[str,
     assert args["critic"]["model_name_or_path"] is None
     kl = script == "openrlhf_inspo.sh"
     assert (args["algo"]["kl"]["init_coef"] > 0, args["algo"]["kl"]["use_loss"]) == (kl, kl)
-    assert Settings(**args["coevo"]).algorithms == (PRESET_OF[script],)
+    assert Settings(**args["coevo"]["values"]).algorithms == (PRESET_OF[script],)
 
 
 def test_an_argument_that_openrlhf_does_not_have_is_refused(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def test_openrlhf_and_the_plugin_take_it(variant: Variant, tmp_path: Path) -> No
     result = check_openrlhf(tmp_path, MODULE, arguments(variant, tmp_path))
     assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-2000:]
     args = json.loads((tmp_path / "args.json").read_text())
-    settings = Settings(**args["coevo"])
+    settings = Settings(**args["coevo"]["values"])
     told = settings.model_dump(exclude={"config_file"})
     assert told == Settings(**variant.coevo).model_dump(exclude={"config_file"})
     checkpointing = args["actor"]["gradient_checkpointing_enable"]
