@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from prompt_coevo.placement import Message, Prompt
@@ -70,7 +70,7 @@ def special_tokens(processing_class: Tokenizer) -> dict[int, str]:
     found: dict[int, str] = dict(
         zip(ids, getattr(tokenizer, "all_special_tokens", ()), strict=True)
     )
-    template = "\n".join({*_chat_templates(processing_class), *_chat_templates(tokenizer)})
+    template = _chat_template(processing_class)
     for token_id, token in getattr(tokenizer, "added_tokens_decoder", {}).items():
         if token.special or (_is_mark(token.content) and token.content in template):
             found[token_id] = token.content
@@ -79,10 +79,10 @@ def special_tokens(processing_class: Tokenizer) -> dict[int, str]:
 
 def role_marks(processing_class: Tokenizer) -> tuple[str, ...]:
     """Return the marks of turns in the chat template that are plain text, such as `[/INST]`."""
-    tokenizer = getattr(processing_class, "tokenizer", processing_class)
-    template = "\n".join({*_chat_templates(processing_class), *_chat_templates(tokenizer)})
     special = special_tokens(processing_class).values()
-    return tuple(sorted(set(_ROLE_MARK.findall(template)).difference(special)))
+    return tuple(
+        sorted(set(_ROLE_MARK.findall(_chat_template(processing_class))).difference(special))
+    )
 
 
 def unknown_token(processing_class: Tokenizer) -> int | None:
@@ -92,10 +92,13 @@ def unknown_token(processing_class: Tokenizer) -> int | None:
     return unknown
 
 
-def _chat_templates(processing_class: Tokenizer) -> Iterator[str]:
-    """Yield the chat templates; there may be several, with names."""
-    found = getattr(processing_class, "chat_template", None) or ""
-    yield from [found] if isinstance(found, str) else found.values()
+def _chat_template(processing_class: Tokenizer) -> str:
+    """Return the chat templates as one text; a processor and its tokenizer may have several, with names."""
+    texts = set[str]()
+    for owner in (processing_class, getattr(processing_class, "tokenizer", None)):
+        found = getattr(owner, "chat_template", None) or ""
+        texts.update([found] if isinstance(found, str) else found.values())
+    return "\n".join(texts)
 
 
 def _is_mark(token: str) -> bool:

@@ -40,7 +40,7 @@ def prepare(args: Arguments, settings: Settings) -> Prepared:
         limit,
         output_dir=None,
         tokenizer=tokenizer,
-        # OpenRLHF trusts the model's code always, and has loaded it.
+        # OpenRLHF always trusts the model's code, and has loaded it by now.
         model_config=AutoConfig.from_pretrained(path, trust_remote_code=True),
         initial_policy=path,
     )

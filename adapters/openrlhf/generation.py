@@ -67,7 +67,7 @@ class CoevoSamplesGenerator(SamplesGenerator):
             limit,
             output_dir=Path(self.args.ckpt.path),
             tokenizer=self.tokenizer,
-            # OpenRLHF trusts the model's code always, and has loaded it.
+            # OpenRLHF always trusts the model's code, and has loaded it by now.
             model_config=AutoConfig.from_pretrained(model, trust_remote_code=True),
             initial_policy=model,
         )

@@ -16,8 +16,11 @@ _KEY = f"{ENV_PREFIX}REFLECTION__API_KEY"
 
 
 class Sent:
-    """Settings on their way, as JSON `values`. Trainers print their arguments and give them to trackers, so
-    as a text it shows no secret, such as a password in an address."""
+    """Carry settings, as JSON `values`, to another process.
+
+    Its text shows no secret, such as a password in an address: trainers print their arguments and send
+    them to trackers.
+    """
 
     def __init__(self, values: Mapping[str, JSON]) -> None:
         self.values = values

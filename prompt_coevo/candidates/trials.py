@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -29,11 +29,11 @@ class ScoredPool:
     scores: Scores
     policy_version: PolicyVersion
 
-    def without(self, candidate: Candidate) -> ScoredPool:
-        """Return the pool without a candidate."""
-        kept = [row for row, other in enumerate(self.candidates) if other != candidate]
-        candidates = tuple(self.candidates[row] for row in kept)
-        return replace(self, candidates=candidates, scores=self.scores[kept])
+    def without(self, candidates: Collection[Candidate]) -> ScoredPool:
+        """Return the pool without some candidates."""
+        kept = [row for row, one in enumerate(self.candidates) if one not in candidates]
+        rest = tuple(self.candidates[row] for row in kept)
+        return replace(self, candidates=rest, scores=self.scores[kept])
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,10 @@ def one_answer(
 ) -> tuple[Candidate, ...]:
     """Return the pool's templates under which a constant answer would score the same. Not in the paper.
 
-    Such a template solves at least three dev questions, all with one right answer, and none of the others,
-    which would happen to one that solves the same share of all of them in less than 5 % of cases. `truth`
-    returns a question's right answer; None if it is unknown, since then nothing can be told.
+    Such a template solves at least three dev questions, all with the same right answer, and no other. A
+    template that works would miss all the others by chance in less than 5 % of cases: each with the share
+    that it misses of the questions with that answer. `truth` returns a question's right answer, None if it
+    is unknown; questions without one decide nothing.
     """
     truths = [truth(question) for question in pool.sample_ids]
     found = []

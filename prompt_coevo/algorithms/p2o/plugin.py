@@ -152,11 +152,13 @@ class P2O:
             return
         self._totals["searches"] += 1
         self._totals["search_rollouts"] += result.rollouts
-        pool, solved_at = result.pool, self._settings.solved_at
-        for template in one_answer(pool, solved_at, partial(ground_truth, policy)):
+        solved_at = self._settings.solved_at
+        constant = one_answer(result.pool, solved_at, partial(ground_truth, policy))
+        for template in constant:
             self._context.note("one_answer", template=template.id, text=template.text)
-            pool = pool.without(template)
-        self._cover = TemplateCover.from_pool(pool, frozenset(hard_ids), solved_at)
+        self._cover = TemplateCover.from_pool(
+            result.pool.without(constant), frozenset(hard_ids), solved_at
+        )
         self._most_templates = max(self._most_templates, self._in_use)
         self._context.notify(
             hookspecs.coevo_after_templates_assigned, cover=self._cover, result=result

@@ -39,10 +39,10 @@ def one_answer(
 ) -> bool:
     """Return True if a constant answer would have solved as much as the template did.
 
-    So it is if all that it solved has one right answer, which several hard questions like those shown have,
-    while others have a different one: labels, multiple choice, small numbers. Questions that are not hard
-    do not count, since templates are not tried on them. `truth` returns a question's right answer; None if
-    it is unknown, since then nothing can be told.
+    That is: everything it solved has the same right answer, several hard questions like those shown have
+    this answer, and others have a different one (labels, multiple choice, digits). Questions that are not
+    hard do not count, because templates are not tried on them. `truth` returns a question's right answer,
+    None if it is unknown; then the result is False.
     """
     right = {truth(question) for question in template.solved_on}
     if len(right) != 1 or None in right:

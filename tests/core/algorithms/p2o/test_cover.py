@@ -55,8 +55,8 @@ def test_a_template_for_one_answer_is_told_from_one_that_works(
         one: None if truth == "?" else truth for one, truth in zip(questions, truths, strict=False)
     }
     assert one_answer(measured, 1.0, right.__getitem__) == ((A,) if refused else ())
-    assert measured.without(A).candidates == (EMPTY_TEMPLATE,)
-    assert measured.without(A).scores.shape == (1, 7)
+    assert measured.without([A]).candidates == (EMPTY_TEMPLATE,)
+    assert measured.without([A]).scores.shape == (1, 7)
 
 
 @pytest.fixture

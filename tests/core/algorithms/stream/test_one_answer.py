@@ -17,7 +17,7 @@ from prompt_coevo.policy import ground_truth
 from prompt_coevo.types import Assignment, Question, Rollout
 
 SHAPES = [(2, 32), (4, 32), (10, 40)]
-"""Of so many different answers, so many questions: yes or no, multiple choice, a digit."""
+"""Numbers of different right answers and of questions: yes or no, multiple choice, a digit."""
 
 
 @dataclass
