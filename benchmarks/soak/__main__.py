@@ -1,7 +1,7 @@
 """Kill runs of a real trainer repeatedly, and check the files they leave.
 
     python benchmarks/soak [--host trl] [--ranks 2] [--kills 200] [--max-calls 12] [--steps 24]
-        [--methods stream,waves,inspo,both] [--lose-checkpoints] [--out DIR]
+        [--methods stream,waves,inspo,both] [--lose-checkpoints] [--new-folders] [--out DIR]
         [--json benchmarks/results/soak.json]
 
 The trainer is TRL's GRPOTrainer on this many ranks, or `verl` or `openrlhf` on the tests' stand-ins; it
@@ -9,7 +9,8 @@ trains the demo's small policy. The reflection model is a separate server, reach
 answers equal prompts alike in every other run, and never alike in the others. A run is killed (SIGKILL)
 several times: at any moment, or during a call, or while a checkpoint is being written; each time it is
 restarted from its last whole checkpoint. Before some kills it is stopped for a while (SIGSTOP). With
-`--lose-checkpoints` the last checkpoint is sometimes lost in a kill. With several ranks, or under Ray,
+`--lose-checkpoints` the last checkpoint is sometimes lost in a kill; with `--new-folders` each attempt has
+another output folder. With several ranks, or under Ray,
 half of the kills hit one rank, or the driver, alone, and the rest a moment later.
 
 `checker.py` has the invariants. It reads the run's ledger and journal, the teacher's log, and the notes of
@@ -56,6 +57,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, help="of a run; as a rule 24, under Ray 8")
     parser.add_argument("--methods")
     parser.add_argument("--lose-checkpoints", action="store_true", help="with TRL")
+    parser.add_argument("--new-folders", action="store_true", help="with TRL")
     parser.add_argument("--out", type=Path, help="an empty or new folder")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -65,7 +67,10 @@ def main() -> None:
     out = options.out or Path(tempfile.mkdtemp(prefix="soak-"))
     methods = options.methods.split(",") if options.methods else list(host.METHODS)
     steps = options.steps or _STEPS[options.host]
-    jobs = [Job(method, options.max_calls, options.ranks, steps) for method in methods]
+    jobs = [
+        Job(method, options.max_calls, options.ranks, steps, options.new_folders)
+        for method in methods
+    ]
     if steps % host.EPOCH:
         parser.error(f"--steps must be a multiple of {host.EPOCH}, the steps of an epoch")
     parts = options.ranks > 1 or options.host != "trl"
@@ -75,6 +80,8 @@ def main() -> None:
         name += f", {options.max_calls} calls"
     if options.lose_checkpoints:
         name += ", lost checkpoints"
+    if options.new_folders:
+        name += ", new folders"
     found: dict[str, Any] = {"broken": []}
     for found, line in soaked(soak, jobs, options.kills, out):
         print(line, flush=True)

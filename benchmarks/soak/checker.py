@@ -10,7 +10,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from evidence import Account, Attempt, Event, Evidence, asked, begun_of, coevo, decided
+from evidence import (
+    Account,
+    Attempt,
+    Event,
+    Evidence,
+    asked,
+    begun_of,
+    coevo,
+    decided,
+    parts,
+)
 
 AT_ONCE: Final = 8
 """Calls that may be between the ledger and the journal: two methods with `concurrency` 4 each."""
@@ -22,18 +32,18 @@ def check(
     """Return the findings; `broken` has a sentence for every violated promise.
 
     `undisturbed` is what `summary` gives of the same run without a kill, if the teacher answers equal
-    prompts alike and the budget does not bind: lost calls count in a budget.
+    prompts alike and the budget does not bind: lost calls count in a budget. Of a run with an output folder
+    for each attempt, plans, calls and what is left behind are checked; its journals are not.
     """
     found = Evidence(folder)
     broken = [
-        *_decisions(found),
+        *_planned_alike(found),
         *_budget(found, max_calls),
         *_counted(found),
         *_paid_twice(found),
         *_ledger(found),
-        *_nothing_rewritten(found),
-        *_journal(found),
         *_left(folder),
+        *(() if parts(folder) else _in_one_folder(found)),
         *(_compared(found, undisturbed) if undisturbed is not None else ()),
     ]
     plans = list(found.plans)
@@ -67,19 +77,29 @@ def _deaths(found: Evidence) -> list[Event]:
     return [one for one in found.kills if one["how"] != "pause"]
 
 
+def _in_one_folder(found: Evidence) -> Iterator[str]:
+    yield from _decisions(found)
+    yield from _nothing_rewritten(found)
+    yield from _journal(found)
+
+
 def _decisions(found: Evidence) -> Iterator[str]:
-    """Check that a repeated round is planned and decided as before."""
+    """Check that events are decided again as before."""
+    counts, repeated = found.timeline
+    now = decided(counts)
+    for events in repeated:
+        for event in decided(events) - now:
+            yield f"decided before a kill, and not after it: {event[:300]}"
+
+
+def _planned_alike(found: Evidence) -> Iterator[str]:
+    """Check that a repeated round is planned as before."""
     plans: dict[int, Any] = {}
     for line in found.plans:
         if plans.setdefault(line["round"], line["plan"]) != line["plan"]:
             yield f"round {line['round']} is planned otherwise in attempt {line['attempt']}"
     if sorted(plans) != list(range(len(plans))):
         yield f"of the rounds up to {max(plans)} only {len(plans)} were planned"
-    counts, repeated = found.timeline
-    now = decided(counts)
-    for events in repeated:
-        for event in decided(events) - now:
-            yield f"decided before a kill, and not after it: {event[:300]}"
 
 
 def _budget(found: Evidence, max_calls: int) -> Iterator[str]:

@@ -31,11 +31,16 @@ def asked(folder: Path) -> list[Event]:
     return [line for line in lines(folder / TEACHER) if "asked" in line]
 
 
+def parts(folder: Path) -> list[Path]:
+    """Return the output folders of a run whose attempts have one each, oldest first."""
+    return sorted(folder.glob("part-*"))
+
+
 def coevo(folder: Path) -> Path:
-    """Return the engine's folder: in TRL's output folder, or in the checkpoint folder of the trainers on
-    Ray."""
+    """Return the engine's folder: in TRL's last output folder, or in the checkpoint folder on Ray."""
     nested = folder / "checkpoints"
-    return (nested if nested.exists() else folder) / "coevo"
+    output = [folder, *parts(folder)][-1]
+    return (nested if nested.exists() else output) / "coevo"
 
 
 def begun_of(path: Path, size: int) -> int:

@@ -18,3 +18,6 @@ class Job:
     ranks: int = 1
     steps: int = 24
     """Rounds of generation, which are weight updates here."""
+
+    new_folders: bool = False
+    """Whether each attempt has an output folder of its own, as where a cluster gives one to each job."""

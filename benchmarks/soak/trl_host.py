@@ -18,6 +18,7 @@ os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # as prompt_coevo has it
 
 import litellm  # noqa: F401  (every attempt would spend seconds on it)
 import trl_run
+from evidence import parts
 from job import Job
 
 REPEATS: Final = True
@@ -35,8 +36,10 @@ class Attempt:
     def __init__(self, folder: Path, address: str, job: Job) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
-        self._folder = folder
-        self._pids = [_fork(folder, address, job, rank, port) for rank in range(job.ranks)]
+        self._folder = output = folder
+        if job.new_folders:
+            output = _part(folder)
+        self._pids = [_fork(folder, output, address, job, rank, port) for rank in range(job.ranks)]
 
     def ended(self) -> bool:
         """Tell whether all ranks have ended. Raises RuntimeError if one failed by itself."""
@@ -82,10 +85,20 @@ class Attempt:
         self._pids = []
 
 
+def _part(folder: Path) -> Path:
+    """Return a new output folder. A run without a checkpoint cannot resume in one, so it has its last."""
+    earlier = parts(folder)
+    if earlier and not trl_run.whole_checkpoints(folder):
+        return earlier[-1]
+    new = folder / f"part-{len(earlier):03d}"
+    new.mkdir()
+    return new
+
+
 def unfinished(folder: Path) -> Iterable[Path]:
     """Return incomplete checkpoints."""
     return (
-        path for path in folder.glob("checkpoint-*") if not (path / "trainer_state.json").exists()
+        path for path in folder.rglob("checkpoint-*") if not (path / "trainer_state.json").exists()
     )
 
 
@@ -96,7 +109,7 @@ def lose_a_checkpoint(folder: Path) -> None:
         shutil.rmtree(whole[-1])
 
 
-def _fork(folder: Path, address: str, job: Job, rank: int, port: int) -> int:
+def _fork(folder: Path, output: Path, address: str, job: Job, rank: int, port: int) -> int:
     pid = os.fork()
     if pid:
         return pid
@@ -116,7 +129,7 @@ def _fork(folder: Path, address: str, job: Job, rank: int, port: int) -> int:
                 ACCELERATE_USE_CPU="true",
                 GLOO_SOCKET_IFNAME="lo",
             )
-        trl_run.train(folder, address, job)
+        trl_run.train(folder, output, address, job)
         status = 0
     except BaseException:
         traceback.print_exc()

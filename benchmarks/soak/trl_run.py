@@ -50,18 +50,18 @@ METHODS: dict[str, dict[str, Any]] = {
 
 def whole_checkpoints(folder: Path) -> list[Path]:
     """Return the checkpoints that the trainer finished, oldest first."""
-    found = [path.parent for path in folder.glob("checkpoint-*/trainer_state.json")]
-    return sorted(found, key=lambda path: int(path.name.partition("-")[2]))
+    found = [path.parent for path in folder.rglob("checkpoint-*/trainer_state.json")]
+    return sorted(found, key=lambda path: (int(path.name.partition("-")[2]), path.parent.name))
 
 
-def train(folder: Path, address: str, job: Job) -> None:
-    """Train to the end, and record every plan."""
+def train(folder: Path, output: Path, address: str, job: Job) -> None:
+    """Train to the end, and record every plan in the run's folder."""
     torch.set_num_threads(1)
     os.environ["COEVO_TEST_SOAK"] = str(folder)
     soak_recorder.install()
     # Not shuffled: a resumed GRPOTrainer draws another order than the one that it left.
     trainer = tiny_trainer.build(
-        str(folder),
+        str(output),
         QUESTIONS,
         QUESTIONS // EPOCH * GROUP // job.ranks,
         GROUP,

@@ -10,12 +10,11 @@ from pathlib import Path
 
 from prompt_coevo import hookspecs
 from prompt_coevo.candidates.gates import rough_token_count
-from prompt_coevo.engine import run_lock
+from prompt_coevo.engine import opening, run_lock
 from prompt_coevo.engine.early_signs import EarlySigns
 from prompt_coevo.engine.identity import Dataset, RunIdentity, digest_of
 from prompt_coevo.engine.journal import FORMAT
 from prompt_coevo.engine.metrics import Metrics
-from prompt_coevo.engine.opening import say_what_was_lost, say_what_was_there, spent_before
 from prompt_coevo.engine.planning import Planner, check_claims
 from prompt_coevo.engine.preflight import clear_for_training, look_before
 from prompt_coevo.engine.reply_signs import ReplySigns
@@ -152,7 +151,7 @@ class Coevolution:
         if not self._under_way:
             self._open_ledger()
             self._note_run("run_begins")
-            say_what_was_there(self.context)
+            opening.say_what_was_there(self.context)
         elif self._ended:  # `train` was called again
             digest = self.context.identity.digest
             self.context.ledger.go_on(digest, continues=digest)
@@ -282,8 +281,9 @@ class Coevolution:
         self._signs.look_no_more()
         self._reply_signs.look_no_more()
         run = digest_of(saved.run)
+        opening.take_ledger_along(self.context, run, ledgers, where)
         self._open_ledger(continues=run, since=saved.ledger, under_way=saved.under_way)
-        spent = spent_before(self.context, saved.reflection, run, ledgers, where)
+        spent = opening.spent_before(self.context, saved.reflection, run, ledgers, where)
         self.context.ledger.carry_over(spent)
         self._under_way = True
         for name, text in saved.plugins.items():
@@ -353,7 +353,7 @@ class Coevolution:
     ) -> None:
         ledger, run = self.context.ledger, self.context.identity.digest
         ledger.open(run, continues=continues, since=since, under_way=under_way)
-        say_what_was_lost(self.context)
+        opening.say_what_was_lost(self.context)
 
     def _note_run(self, event: str, **fields: JSON) -> None:
         run = self.context.identity

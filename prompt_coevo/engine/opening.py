@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from prompt_coevo.engine import run_lock
 from prompt_coevo.engine.run_context import RunContext
 from prompt_coevo.errors import StateError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.reflection.ledger import CALLS, Ledger
+from prompt_coevo.reflection.moved_ledger import continues, current, is_same, ledger_of, move
 
 logger = logging.getLogger(PROJECT)
 
@@ -43,34 +45,79 @@ def say_what_was_there(context: RunContext) -> None:
     )
 
 
+def take_ledger_along(context: RunContext, run: str, ledgers: Sequence[Path], where: str) -> None:
+    """Continue a resumed run's ledger in this folder, if its calls were last counted in another one.
+
+    `ledgers` are the places where it may be. Raise StateError if a budget is set, and calls may have been
+    made that no file here counts, or a run that shares the budget is still alive; with `resume = "force"`
+    warn.
+    """
+    own = context.folder and context.folder / CALLS
+    found = own and ledger_of(run, (own, *ledgers))
+    if not (own and found):
+        return
+    try:
+        last, missing = current(found)
+        if missing is not None and not is_same(missing, own):
+            _doubt(
+                context, f"the run that wrote {where} went on with {missing}, which is not there"
+            )
+        if is_same(last, own):
+            if missing is not None:
+                Ledger.name_place(own, own)
+            return
+        if (other := run_lock.holder_of(last.parent)) is not None:
+            _doubt(context, f"the run that wrote {where} is still alive in {last.parent} ({other})")
+        if own.exists() and not continues(last, own):
+            return  # the file of another run
+        if not move(last, own):
+            logger.warning(
+                "%s cannot be written, so a run that resumes from %s once more will not count the calls "
+                "of this one",
+                last,
+                where,
+            )
+    except OSError as error:
+        raise StateError(
+            f"the ledger of the run that wrote {where} cannot be copied to {own}: {error}; fix that, or "
+            "copy it by hand"
+        ) from None
+
+
 def spent_before(
     context: RunContext, known: Mapping[str, float], run: str, ledgers: Sequence[Path], where: str
 ) -> Mapping[str, float]:
-    """Return what a resumed run has spent, by the ledger that it wrote in another folder.
+    """Return what a resumed run has spent.
 
-    `known` are the checkpoint's totals. Calls between the checkpoint and a kill are in the ledger alone;
-    `ledgers` are the places where it may be. Raise StateError if a budget is set and the ledger is missing
-    or ends before the checkpoint; with `resume = "force"` warn.
+    That is by its own ledger and the checkpoint (`known`), or by one of `ledgers` that could not be taken
+    along, because the folder has that of another run. Calls between the checkpoint and a kill are in a
+    ledger alone. Raise StateError if a budget is set and
+    the ledger is missing or ends before the checkpoint; with `resume = "force"` warn.
     """
     if context.ledger.was_whole:
-        return known  # the run's own ledger is in this folder
+        return known
     own = context.folder and context.folder / CALLS
     for path in ledgers:
-        is_another = path.is_file() and not (own and own.exists() and path.samefile(own))
+        is_another = path.is_file() and not (own and is_same(path, own))
         spent = Ledger.spent_in(path, run) if is_another else None
         if spent is not None:
             return {name: max(value, known.get(name, 0.0)) for name, value in spent.items()}
+    if context.folder:
+        _doubt(
+            context,
+            f"the ledger of the run that wrote {where} ({CALLS}) is neither whole in {context.folder} nor "
+            f"beside the checkpoint (copy it to {context.folder} to have it counted)",
+        )
+    return known
+
+
+def _doubt(context: RunContext, told: str) -> None:
+    """Refuse to resume if a budget is set, and the run may have spent more than is known."""
     settings = context.settings
     budgets = [name for name in _BUDGETS if getattr(settings.reflection, name) is not None]
-    if not (context.folder and budgets):
-        return known
-    told = (
-        f"the ledger of the run that wrote {where} ({CALLS}) is neither whole in {context.folder} nor "
-        "beside the checkpoint, so what it spent after the checkpoint is not counted, and "
-        f"reflection.{', reflection.'.join(budgets)} may be exceeded by that; copy the file to "
-        f"{context.folder} to have it counted"
-    )
+    if not budgets:
+        return
+    told += f", so reflection.{' and reflection.'.join(budgets)} may be exceeded"
     if settings.resume != "force":
-        raise StateError(f'{told}, or set resume = "force" to go on without it')
+        raise StateError(f'{told}; set resume = "force" to resume all the same')
     logger.warning("%s", told)
-    return known

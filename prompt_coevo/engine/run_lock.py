@@ -41,18 +41,40 @@ def hold(folder: Path) -> None:
     if place in _held:
         file.close()
         return
+    if not _free_in_time(file):
+        other = holder(file)
+        file.close()
+        raise SettingsError(
+            f"another run writes into {folder} ({other}); "
+            "give the trainer another output directory, or end that run"
+        )
+    sign(file)
+    _held[place] = file
+
+
+def holder_of(folder: Path) -> str | None:
+    """Return the name of another process that holds the folder's lock, or None if there is none."""
+    path = folder / "lock"
+    try:
+        # Network file systems lock only what is open for writing.
+        file = FileIO(path, "a+" if path.exists() else "r")
+    except OSError:
+        return None
+    with file:
+        identity = os.fstat(file.fileno())
+        if (identity.st_dev, identity.st_ino) in _held or _free_in_time(file):
+            return None
+        return holder(file)
+
+
+def _free_in_time(file: FileIO) -> bool:
+    """Lock the file. Return False if another process keeps it for longer than a killed one would."""
     deadline = time.monotonic() + _PATIENCE_S
     while not locked(file):
         if time.monotonic() > deadline:
-            other = holder(file)
-            file.close()
-            raise SettingsError(
-                f"another run writes into {folder} ({other}); "
-                "give the trainer another output directory, or end that run"
-            )
+            return False
         time.sleep(_PAUSE_S)
-    sign(file)
-    _held[place] = file
+    return True
 
 
 def begin_in(folder: Path, run: object) -> None:

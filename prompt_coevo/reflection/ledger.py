@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import threading
 import zlib
 from collections import defaultdict, deque
@@ -130,6 +131,19 @@ class Ledger:
         ledger._account, ledger._own = account, ledger._last_call + 1
         return ledger.totals
 
+    @classmethod
+    def places(cls, path: Path) -> list[Path]:
+        """Return where the calls of a ledger file were counted, the last place last. Raise StateError."""
+        found = (record.get("at") for record in cls(path)._records() if record)
+        return [Path(place) for place in found if isinstance(place, str)]
+
+    @classmethod
+    def name_place(cls, path: Path, place: Path) -> None:
+        """Write into a ledger file where its calls are counted from now on. Raise OSError, StateError."""
+        ledger = cls(path)
+        ledger._read()
+        ledger._write("moved", at=str(place.absolute()))
+
     def go_on(self, run: str, continues: str) -> None:
         """Continue the account after the run's end, or under a new identity. Raise StateError."""
         with self._lock:
@@ -242,7 +256,9 @@ class Ledger:
 
     def _begin(self, run: str, continues: str | None) -> None:
         self._account.ended = self._has_ended = False
-        self._write_surely("run", schema=SCHEMA, run=run, continues=continues)
+        at = str(self._lines.path.absolute()) if self._lines else None
+        only = secrets.token_hex(8)  # so that no other run's file begins alike
+        self._write_surely("run", schema=SCHEMA, run=run, continues=continues, at=at, only=only)
 
     def _write_surely(self, event: str, **fields: JSON) -> None:
         """Write a line that the run needs. Raise StateError."""
@@ -283,7 +299,7 @@ class Ledger:
                 accounts[latest] = self._account
             elif record.get("event") == "run_ended":
                 self._account.ended = True
-            else:
+            elif record.get("event") != "moved":
                 self._take(record)
         return accounts, latest
 

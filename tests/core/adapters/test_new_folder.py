@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import shutil
+import subprocess
+import sys
+import threading
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from helpers.families import Families, Teacher, epoch
-from prompt_coevo import Coevolution, Settings
+from prompt_coevo import Coevolution, Settings, files
 from prompt_coevo.adapters.common.checkpoint import STATE_FILE, load_state, save_state
+from prompt_coevo.engine import run_lock
 from prompt_coevo.engine.state import read_state
 from prompt_coevo.errors import StateError
+from prompt_coevo.lines import Lines
+from prompt_coevo.reflection.ledger import Ledger
 
 CAP = 16
 
 
 def life(
-    folder: Path, checkpoint: Path | None, teacher: Teacher, until: int, **settings: Any
+    folder: Path,
+    checkpoint: Path | None,
+    teacher: Teacher,
+    until: int,
+    saves: bool = True,
+    **settings: Any,
 ) -> Path:
     """Resume from a checkpoint, write one after the first update, and kill the run after `until`."""
-    killed = False
+    killed, others = False, set(threading.enumerate())
 
     def alive(prompt: str) -> str:
         if killed:  # a thread that a kill would have ended
@@ -38,9 +51,11 @@ def life(
     written = folder / "checkpoint-1"
     updates = itertools.chain.from_iterable(epoch(engine, policy, shuffle) for shuffle in range(9))
     for number, _ in zip(range(until), updates, strict=False):
-        if number == 0:
+        if number == 0 and saves:
             save_state(engine, written)
     killed = True
+    for thread in set(threading.enumerate()) - others:
+        thread.join()
     return written
 
 
@@ -62,6 +77,116 @@ def test_so_it_does_where_the_whole_folder_was_moved_or_copied(tmp_path: Path) -
     assert len(teacher.prompts) <= CAP
 
 
+@pytest.mark.parametrize("source", ["the folder", "a copy each time"])
+def test_so_it_does_where_jobs_are_killed_before_they_save(source: str, tmp_path: Path) -> None:
+    """Each resumes from the first checkpoint, and the calls of those between are in other folders."""
+    teacher = Teacher(lambda prompt: "<template>of no use</template>")
+    checkpoint = life(tmp_path / "0", None, teacher, 2)
+    first = len(teacher.prompts)
+    for number in range(1, 6):
+        if source != "the folder":
+            copied = tmp_path / "copies" / str(number)
+            shutil.copytree(tmp_path / "0", copied, ignore=shutil.ignore_patterns("lock"))
+            checkpoint = copied / "checkpoint-1"
+        life(tmp_path / str(number), checkpoint, teacher, number + 2, saves=False)
+    assert first < len(teacher.prompts) <= CAP
+
+
+def test_replies_that_came_after_the_checkpoint_are_used_again(tmp_path: Path) -> None:
+    """In another folder as in the same one."""
+    asked = []
+    for folder, resumed_in in (("a", "a"), ("b", "c")):
+        checkpoint = life(tmp_path / folder, None, Teacher(), 3)
+        life(tmp_path / resumed_in, checkpoint, Teacher(), 3)
+        lines = Lines(tmp_path / resumed_in / "coevo" / "calls.jsonl").read()
+        asked.append(
+            Counter(line["request"] for line in lines if line and line["event"] == "asked")
+        )
+    assert asked[0] == asked[1]
+    assert asked[0].total() < CAP
+
+
+def test_where_the_run_went_on_and_that_is_gone_it_is_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    checkpoint = life(tmp_path / "a", None, Teacher(), 2)
+    life(tmp_path / "b", checkpoint, Teacher(), 2)
+    shutil.rmtree(tmp_path / "b")
+    for folder in ("a", "c"):
+        with pytest.raises(StateError, match="which is not there, so reflection.max_calls may be"):
+            life(tmp_path / folder, checkpoint, Teacher(), 1)
+    again = life(tmp_path / "a", checkpoint, Teacher(), 2, resume="force")
+    assert "may be exceeded" in caplog.text
+    life(tmp_path / "a", again, Teacher(), 1)  # it is asked once
+
+
+def test_a_folder_that_was_renamed_counts_as_it_is(tmp_path: Path) -> None:
+    teacher = Teacher(lambda prompt: "<template>of no use</template>")
+    life(tmp_path / "a", None, teacher, 2)
+    for number in range(8):
+        renamed = (tmp_path / "a").rename(tmp_path / f"renamed{number}")
+        life(renamed, renamed / "checkpoint-1", teacher, 3)
+        renamed.rename(tmp_path / "a")
+    assert len(teacher.prompts) <= CAP
+
+
+def test_another_run_where_the_folder_was_is_not_counted(tmp_path: Path) -> None:
+    """A folder is archived, and the same command starts again under its name."""
+    life(tmp_path / "a", None, Teacher(), 2)
+    archived = (tmp_path / "a").rename(tmp_path / "archived")
+    life(tmp_path / "a", None, Teacher(), 3)
+    calls = (tmp_path / "a" / "coevo" / "calls.jsonl").read_text("utf-8")
+    life(archived, archived / "checkpoint-1", Teacher(), 1)
+    assert (tmp_path / "a" / "coevo" / "calls.jsonl").read_text("utf-8") == calls
+
+
+def test_beside_a_run_that_is_still_alive_it_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint = life(tmp_path / "a", None, Teacher(), 2)
+    copied = shutil.copytree(tmp_path / "a", tmp_path / "b", ignore=shutil.ignore_patterns("lock"))
+    lock = copied / "coevo" / "lock"
+    calls = copied / "coevo" / "calls.jsonl"
+    hold = (
+        "import fcntl, sys; fcntl.flock(f := open(sys.argv[1], 'a'), 2); print(flush=True); input()"
+    )
+    monkeypatch.setattr(run_lock, "_PATIENCE_S", 0.1)
+    with subprocess.Popen(
+        [sys.executable, "-c", hold, str(lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as alive:
+        assert alive.stdout
+        assert alive.stdout.readline()
+        with pytest.raises(StateError, match="is still alive in"):
+            calls_moved_to(calls, tmp_path / "c", checkpoint)
+        alive.communicate(b"\n")
+    calls_moved_to(calls, tmp_path / "c", checkpoint)
+
+
+def calls_moved_to(calls: Path, folder: Path, checkpoint: Path) -> None:
+    """Resume in the folder, from a checkpoint beside this ledger."""
+    there = shutil.copytree(checkpoint, calls.parents[1] / "there", dirs_exist_ok=True)
+    Ledger.name_place(calls, calls)
+    life(folder, there, Teacher(), 1)
+
+
+def test_from_a_folder_that_cannot_be_written_it_goes_on_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    teacher = Teacher(lambda prompt: "<template>of no use</template>")
+    checkpoint = life(tmp_path / "a", None, teacher, 3)
+    append = files.append
+
+    def refuse(path: Path, data: bytes, *, sync: bool = False) -> None:
+        if path.is_relative_to(tmp_path / "a"):
+            raise OSError(errno.EROFS, "Read-only file system")
+        append(path, data, sync=sync)
+
+    monkeypatch.setattr(files, "append", refuse)
+    life(tmp_path / "b", checkpoint, teacher, 9)
+    assert "cannot be written, so a run that resumes from" in caplog.text
+    assert len(teacher.prompts) <= CAP
+
+
 def test_without_the_ledger_it_is_refused_unless_forced(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -73,7 +198,7 @@ def test_without_the_ledger_it_is_refused_unless_forced(
     asked = len(teacher.prompts)
     with pytest.raises(StateError, match=r"reflection\.max_calls may be exceeded") as refused:
         life(tmp_path / "c", again, teacher, 1)
-    assert f"copy the file to {tmp_path / 'c' / 'coevo'}" in str(refused.value)
+    assert f"copy it to {tmp_path / 'c' / 'coevo'}" in str(refused.value)
     assert len(teacher.prompts) == asked
     assert "may be exceeded" not in caplog.text
     life(tmp_path / "d", again, teacher, 1, resume="force")
