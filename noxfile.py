@@ -253,6 +253,13 @@ def bench(session: nox.Session) -> None:
         session.run("python", script)
 
 
+@nox.session
+def audit(session: nox.Session) -> None:
+    """Look for known vulnerabilities of all pinned versions. `--` gives options to pip-audit."""
+    hashed(session, "audit")
+    session.run("python", "tools/audit.py", *session.posargs)
+
+
 @nox.session(venv_backend="none")
 def lock(session: nox.Session) -> None:
     """Write the requirements with hashes anew: `-- NAME --upgrade` for newer versions."""

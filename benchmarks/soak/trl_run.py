@@ -16,6 +16,7 @@ from job import Job
 
 from helpers import soak_recorder
 from prompt_coevo.adapters.trl import attach
+from prompt_coevo.lines import record
 
 SAVED_EVERY: Final = 4
 QUESTIONS: Final = 12
@@ -49,8 +50,12 @@ METHODS: dict[str, dict[str, Any]] = {
 
 
 def whole_checkpoints(folder: Path) -> list[Path]:
-    """Return the checkpoints that the trainer finished, oldest first."""
-    found = [path.parent for path in folder.rglob("checkpoint-*/trainer_state.json")]
+    """Return the checkpoints that the trainer finished, oldest first. Its last file may be torn."""
+    found = [
+        path.parent
+        for path in folder.rglob("checkpoint-*/trainer_state.json")
+        if record(path.read_bytes())
+    ]
     return sorted(found, key=lambda path: (int(path.name.partition("-")[2]), path.parent.name))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import logging
 import os
 import re
 import threading
@@ -14,11 +15,14 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from prompt_coevo.extras import MissingExtraError, require
+from prompt_coevo.markers import PROJECT
 from prompt_coevo.proposals import Reply, Usage
 from prompt_coevo.redact import redact
 from prompt_coevo.reflection.bounded_endpoint import BoundedEndpoint, EndpointFaultError
 from prompt_coevo.settings.reflection import ReflectionSettings
 from prompt_coevo.threads import in_thread, map_in_threads
+
+logger = logging.getLogger(PROJECT)
 
 _TRANSIENT_STATUS = {408, 409, 429}
 _NOT_IMPLEMENTED = 501
@@ -51,6 +55,7 @@ class LiteLLMModel:
         self._model = model
         self._settings = settings
         self._server = settings.api_base or f"the server of {model}"
+        self._unbounded = model.partition("/")[0] in _UNBOUNDED
         self._concurrency = settings.calls_at_once
         # Several threads may call `complete`; the limit is for all of them together.
         self._slots = threading.Semaphore(self._concurrency)
@@ -170,18 +175,33 @@ class LiteLLMModel:
         self, prompt: str, most_tokens: int, seconds: float, endpoint: BoundedEndpoint
     ) -> Any:
         with self._client(endpoint, seconds) as client:
-            return self._litellm.completion(
-                model=self._model,
-                messages=[{"role": "user", "content": prompt}],
-                temperature=self._settings.temperature,
-                max_tokens=most_tokens,
-                timeout=seconds,
-                api_base=self._settings.api_base,
-                api_key=self._key or None,
-                num_retries=0,
-                max_retries=0,
-                client=client,
-            )
+            try:
+                return self._completion(prompt, most_tokens, seconds, client)
+            except Exception as error:
+                if client is None or endpoint.was_asked or not _is_misuse(error):
+                    raise
+                self._unbounded = True
+                logger.warning(
+                    "litellm %s does not take the client that bounds answers (%s): calls are made without "
+                    "it, and an answer may be of any size",
+                    version("litellm"),
+                    redact(str(error), self._key)[:_LONGEST_ERROR],
+                )
+        return self._completion(prompt, most_tokens, seconds, None)
+
+    def _completion(self, prompt: str, most_tokens: int, seconds: float, client: Any) -> Any:
+        return self._litellm.completion(
+            model=self._model,
+            messages=[{"role": "user", "content": prompt}],
+            temperature=self._settings.temperature,
+            max_tokens=most_tokens,
+            timeout=seconds,
+            api_base=self._settings.api_base,
+            api_key=self._key or None,
+            num_retries=0,
+            max_retries=0,
+            client=client,
+        )
 
     @contextmanager
     def _client(self, endpoint: BoundedEndpoint, seconds: float) -> Iterator[Any]:
@@ -189,7 +209,7 @@ class LiteLLMModel:
 
         It lives for one call: one that litellm kept would be the user's, too.
         """
-        if self._model.partition("/")[0] in _UNBOUNDED:
+        if self._unbounded:
             yield None
             return
         import httpx
@@ -203,6 +223,12 @@ class LiteLLMModel:
         openai = cache(lambda: self._openai(endpoint, http))
 
         class EitherClient(HTTPHandler):  # type: ignore[misc]
+            def post(self, *arguments: Any, **options: Any) -> Any:
+                """Both have this method; OpenAI's says which class it reads the answer as."""
+                if "cast_to" in options:
+                    return openai().post(*arguments, **options)
+                return super().post(*arguments, **options)
+
             def __getattr__(self, name: str) -> Any:
                 if name.startswith("__"):
                     raise AttributeError(name)
@@ -351,6 +377,11 @@ def _is_unreadable(error: BaseException) -> bool:
     if status is None or 300 <= status < 500:
         return False
     return not any(isinstance(cause, httpx.HTTPError) for cause in _causes(error))
+
+
+def _is_misuse(error: BaseException) -> bool:
+    """Check whether litellm used a client as one of another kind, by the error that it made of that."""
+    return any(isinstance(cause, TypeError | AttributeError) for cause in _causes(error))
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -182,3 +182,13 @@ def test_sessions_install_nothing_without_hashes_but_torch_and_the_checkout(
 
 def test_the_tools_are_installed_with_hashes() -> None:
     assert '"--require-hashes", "-r", TOOLS]' in (ROOT / "dev.py").read_text("utf-8")
+
+
+def test_every_pinned_version_is_looked_up_for_vulnerabilities() -> None:
+    looked_up = runpy.run_path(str(ROOT / "tools" / "audit.py"))["versions"]()
+    pinned: dict[str, set[str]] = {}
+    for name in (*ENVIRONMENTS, "torch"):
+        for package, versions in pins(name).items():
+            pinned.setdefault(package, set()).update(versions)
+    assert {name: set(versions) for name, versions in looked_up.items() if name != "torch"} == pinned
+    assert looked_up["torch"]

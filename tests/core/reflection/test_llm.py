@@ -60,6 +60,19 @@ def test_replies_come_in_the_order_of_the_prompts() -> None:
     assert set(server.keys) == {f"Bearer {KEY}"}
 
 
+def test_a_litellm_that_takes_another_client_is_called_without_ours(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As litellm 1.107 did, before the client had its `post`: every call failed."""
+    monkeypatch.setattr(LiteLLMModel, "_openai", lambda *arguments: object())
+    with openai_server(lambda body: "fine") as server:
+        asked = model(server, concurrency=1)
+        replies = asked.complete(["a", "b"])
+    assert [reply.text for reply in replies] == ["fine", "fine"]
+    (warning,) = caplog.messages
+    assert "does not take the client that bounds answers" in warning
+
+
 def test_as_many_calls_at_once_as_the_limit_and_no_more() -> None:
     pairs, lock, room = threading.Barrier(2), threading.Lock(), threading.Event()
     running: list[int] = []
