@@ -61,6 +61,8 @@ class RunContext:
         self.journal = Journal(folder, secrets=self._secrets)
         if folder is not None:
             run_lock.hold(folder)
+            # Two folders may have links to one ledger.
+            run_lock.hold((folder / CALLS).resolve().parent)
         self.ledger = Ledger(folder / CALLS if folder else None)
         self.policy_version = PolicyVersion()
         self.workload: Workload | None = None

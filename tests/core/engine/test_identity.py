@@ -135,6 +135,18 @@ def test_a_second_process_is_kept_out_of_the_folder_and_told_whose_it_is(tmp_pat
     assert "give the trainer another output directory" in refused.stderr
 
 
+def test_two_folders_with_one_ledger_are_one_run(tmp_path: Path) -> None:
+    """One after the other they have one account, but never at once: each would count its own calls."""
+    folders = [tmp_path / name for name in ("a", "b")]
+    (tmp_path / "shared").mkdir()
+    for folder in folders:
+        (folder / "coevo").mkdir(parents=True)
+        (folder / "coevo" / "calls.jsonl").symlink_to(tmp_path / "shared" / "calls.jsonl")
+    engine(folders[0])
+    refused = in_another_process(folders[1])
+    assert f"another run writes into {tmp_path / 'shared'}" in refused.stderr
+
+
 def test_a_killed_process_leaves_no_lock(tmp_path: Path) -> None:
     killed = in_another_process(tmp_path, "import os; os.kill(os.getpid(), 9)")
     assert killed.returncode == -9
