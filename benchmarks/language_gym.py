@@ -2,11 +2,16 @@
 
     pip install reasoning-gym
     python benchmarks/language_gym.py MODEL [--items 6] [--bare 8] [--samples 4] [--json FILE]
+    python benchmarks/language_gym.py --write FOLDER
 
 Every family has its smallest sizes. Each item is asked bare and under four templates: "Write only the
 answer.", the answer in tags, a hint written for the family, and two worked examples. reasoning-gym's own
 verifier scores five readings of a completion (`readings`); right is what it gives the full score. No
 training.
+
+`--write` makes files to train on, as `language_rules.py write` does: questions of `TRAINED` and of plain
+families, and the instructions from which a teacher draws. A completion is right if it is the answer and
+nothing else, in any case and with or without a full stop.
 """
 
 from __future__ import annotations
@@ -19,6 +24,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
+from language_forms import WRONG
+from language_forms import questions as plain_and_ruled
 from language_probe import load
 
 from prompt_coevo.demo.unnamed.held_out import chat, sample
@@ -113,6 +120,14 @@ FAMILIES: Final[Mapping[str, tuple[Mapping[str, Any], str]]] = {
 """The sizes of a family, and the hint. What stands behind a colon tells apart two of one dataset."""
 
 
+TRAINED: Final = (
+    *("time_intervals", "letter_counting", "gcd", "syllogism", "lcm", "calendar_arithmetic"),
+    "spell_backward",
+)
+"""Where no whole completion was right bare, and a fiftieth under some template."""
+_EACH: Final = 24
+
+
 def readings(completion: str) -> dict[str, str | None]:
     """Read the answer in five ways: the whole completion, its last line, last number, last word, and the
     content of the last `<answer>` tags. None where there is no such part."""
@@ -138,16 +153,39 @@ def right(dataset: Any, item: Mapping[str, Any], answer: str | None) -> bool:
         return False
 
 
+def items_of(family: str, size: int) -> tuple[Any, list[Mapping[str, Any]]]:
+    """Return the family's dataset, and those of its items whose questions differ."""
+    import reasoning_gym
+
+    sizes, _ = FAMILIES[family]
+    dataset = reasoning_gym.create_dataset(family.split(":")[0], seed=1, size=size, **sizes)
+    return dataset, list({item["question"]: item for item in dataset if item["answer"]}.values())
+
+
+def write(folder: Path) -> None:
+    """Write questions to train on and the teacher's instructions into the folder."""
+    rows = [row for row in plain_and_ruled() if row.get("plain")]
+    for family in TRAINED:
+        for item in items_of(family, 3 * _EACH)[1][:_EACH]:
+            pattern = f"(?i:{re.escape(item['answer'])})\\.?"
+            rows.append(
+                {"question": item["question"].strip(), "pattern": pattern, "family": family}
+            )
+    told = [ONLY, TAGS, *dict.fromkeys(FAMILIES[family][1] for family in TRAINED), *WRONG]
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = {"questions.jsonl": [json.dumps(row) for row in rows], "instructions.txt": told}
+    for name, written in lines.items():
+        (folder / name).write_text("\n".join(written) + "\n", "utf-8")
+        print(folder / name)
+
+
 def measure(
     model: Any, tokenizer: Any, family: str, items: int, bare: int, samples: int
 ) -> dict[str, Any]:
     """Count, by template and reading, right completions and items with at least one."""
-    import reasoning_gym
-
     torch.manual_seed(0)
-    sizes, hint = FAMILIES[family]
-    dataset = reasoning_gym.create_dataset(family.split(":")[0], seed=1, size=30, **sizes)
-    distinct = list({item["question"]: item for item in dataset if item["answer"]}.values())
+    _, hint = FAMILIES[family]
+    dataset, distinct = items_of(family, 30)
     chosen, examples = distinct[:items], distinct[items : items + 2]
     shown = "\n\n".join(f"{one['question'].strip()}\n{one['answer']}" for one in examples)
     found: dict[str, Any] = {
@@ -225,13 +263,19 @@ def _pair(score: Sequence[float]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("model", help="its folder or name")
+    parser.add_argument("model", nargs="?", help="its folder or name")
+    parser.add_argument("--write", type=Path, help="the folder for files to train on")
     parser.add_argument("--items", type=int, default=6, help="of each family")
     parser.add_argument("--bare", type=int, default=8, help="completions of each item, bare")
     parser.add_argument("--samples", type=int, default=4, help="and under each template")
     parser.add_argument("--families", help="separated by commas; all by default")
     parser.add_argument("--json", type=Path, help="the file for the numbers")
     options = parser.parse_args()
+    if options.write:
+        write(options.write)
+        return
+    if not options.model:
+        parser.error("name a model, or a folder by --write")
     chosen = options.families.split(",") if options.families else list(FAMILIES)
     if unknown := set(chosen) - set(FAMILIES):
         raise SystemExit(f"--families: there is no {', '.join(sorted(unknown))}")
