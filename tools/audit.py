@@ -1,7 +1,8 @@
-"""Compare every pinned version with the OSV database of known vulnerabilities: `python dev.py nox -s audit`.
+"""Compare every pinned version with the OSV database of known vulnerabilities.
 
-Options go to pip-audit, such as `--ignore-vuln ID` for one that was reviewed. Fails for a vulnerability, and if
-the database cannot be reached.
+    python dev.py nox -s audit [-- --ignore-vuln ID]
+
+Options go to pip-audit. Fails for a vulnerability, and if the database cannot be reached.
 """
 
 from __future__ import annotations

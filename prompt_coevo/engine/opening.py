@@ -12,7 +12,7 @@ from prompt_coevo.engine.run_context import RunContext
 from prompt_coevo.errors import StateError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.reflection.ledger import CALLS, Ledger
-from prompt_coevo.reflection.moved_ledger import continues, current, is_same, ledger_of, move
+from prompt_coevo.reflection.moved_ledger import can_become, current, is_same, move, start_of
 
 logger = logging.getLogger(PROJECT)
 
@@ -46,42 +46,47 @@ def say_what_was_there(context: RunContext) -> None:
 
 
 def take_ledger_along(context: RunContext, run: str, ledgers: Sequence[Path], where: str) -> None:
-    """Continue a resumed run's ledger in this folder, if its calls were last counted in another one.
+    """Continue a resumed run's ledger in this folder, if its calls were counted in another one.
 
-    `ledgers` are the places where it may be. Raise StateError if a budget is set, and calls may have been
-    made that no file here counts, or a run that shares the budget is still alive; with `resume = "force"`
-    warn.
+    `ledgers` are the places where it may be. Raise StateError if a budget is set and calls of the run may
+    be missing, or its process is still alive; with `resume = "force"` warn.
     """
     own = context.folder and context.folder / CALLS
-    found = own and ledger_of(run, (own, *ledgers))
-    if not (own and found):
+    start = own and start_of(run, own, ledgers)
+    if not (own and start):
         return
-    try:
-        last, missing = current(found)
-        if missing is not None and not is_same(missing, own):
+    ledger, lost = current(start, run)
+    if lost is not None:
+        _doubt(
+            context,
+            f"the run that wrote {where} went on with {lost}, which is not there or has other calls",
+        )
+    if is_same(ledger, own):
+        return
+    with run_lock.kept(ledger.parent) as other:
+        if other is not None:
             _doubt(
-                context, f"the run that wrote {where} went on with {missing}, which is not there"
+                context, f"the run that wrote {where} is still alive in {ledger.parent} ({other})"
             )
-        if is_same(last, own):
-            if missing is not None:
-                Ledger.name_place(own, own)
-            return
-        if (other := run_lock.holder_of(last.parent)) is not None:
-            _doubt(context, f"the run that wrote {where} is still alive in {last.parent} ({other})")
-        if own.exists() and not continues(last, own):
-            return  # the file of another run
-        if not move(last, own):
-            logger.warning(
-                "%s cannot be written, so a run that resumes from %s once more will not count the calls "
-                "of this one",
-                last,
-                where,
-            )
-    except OSError as error:
-        raise StateError(
-            f"the ledger of the run that wrote {where} cannot be copied to {own}: {error}; fix that, or "
-            "copy it by hand"
-        ) from None
+        try:
+            if not can_become(own, ledger, run):
+                _doubt(
+                    context,
+                    f"{own} has calls of another run, behind which those of this one would not be found "
+                    "later (give the trainer another output directory)",
+                )
+            elif not move(ledger, own, run):
+                logger.warning(
+                    "%s cannot be written, so a run that resumes from %s once more will not count the "
+                    "calls of this one",
+                    ledger,
+                    where,
+                )
+        except OSError as error:
+            raise StateError(
+                f"the ledger {ledger} of the run that wrote {where} cannot be copied to {own}: {error}; "
+                "fix that, or copy it by hand"
+            ) from None
 
 
 def spent_before(

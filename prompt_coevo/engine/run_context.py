@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -61,8 +62,8 @@ class RunContext:
         self.journal = Journal(folder, secrets=self._secrets)
         if folder is not None:
             run_lock.hold(folder)
-            # Two folders may have links to one ledger.
-            run_lock.hold((folder / CALLS).resolve().parent)
+            # Two folders may have links to one ledger. (A path may be a loop of links, too.)
+            run_lock.hold(Path(os.path.realpath(folder / CALLS)).parent)
         self.ledger = Ledger(folder / CALLS if folder else None)
         self.policy_version = PolicyVersion()
         self.workload: Workload | None = None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
 from typing import Final
@@ -52,19 +54,25 @@ def hold(folder: Path) -> None:
     _held[place] = file
 
 
-def holder_of(folder: Path) -> str | None:
-    """Return the name of another process that holds the folder's lock, or None if there is none."""
-    path = folder / "lock"
+@contextmanager
+def kept(folder: Path) -> Iterator[str | None]:
+    """Keep other processes out of a folder inside. Yield the name of one that is in it, or None."""
     try:
-        # Network file systems lock only what is open for writing.
-        file = FileIO(path, "a+" if path.exists() else "r")
+        file = _opened(folder / "lock")
     except OSError:
-        return None
+        yield None
+        return
     with file:
         identity = os.fstat(file.fileno())
-        if (identity.st_dev, identity.st_ino) in _held or _free_in_time(file):
-            return None
-        return holder(file)
+        ours = (identity.st_dev, identity.st_ino) in _held
+        yield None if ours or _free_in_time(file) else holder(file)
+
+
+def _opened(path: Path) -> FileIO:
+    try:  # network file systems lock only what is open for writing
+        return FileIO(path, "r+")
+    except OSError:
+        return FileIO(path)
 
 
 def _free_in_time(file: FileIO) -> bool:

@@ -75,11 +75,6 @@ class BoundedEndpoint:
     def close(self) -> None:
         """Do nothing: a transport has this."""
 
-    @property
-    def was_asked(self) -> bool:
-        """Whether a request was to be sent."""
-        return self._first is not None
-
     def cut(self) -> None:
         """Close the call's connections from another thread, also while one waits for a byte."""
         self._over = True

@@ -20,6 +20,10 @@ from prompt_coevo.reflection.spending import NOTHING, plausible, plausible_numbe
 
 CALLS: Final = "calls.jsonl"
 """The name of a run's ledger in its folder."""
+RUN: Final = "run"
+"""The event of a line that says whose calls follow."""
+MOVED: Final = "moved"
+"""The event of a line that says where calls are counted from now on (`moved_ledger.py`)."""
 SCHEMA: Final = 1
 _ROUNDING: Final = 1e-6
 _MANY: Final = 1 << 53
@@ -76,6 +80,8 @@ class Ledger:
         """True if `open` found the run that is continued, up to its checkpoint at least."""
         self.damaged = 0
         """Lines that `open` could not read."""
+        self._place: JSON = None
+        """The path of the file when its last run began; None from an earlier version."""
         self._account = _Account()
         self._asked_by: dict[int, _Account] = {}
         """The accounts of open calls by number: a late reply counts for the account that asked."""
@@ -112,7 +118,7 @@ class Ledger:
             self._own = self._last_call + 1
             self._sort_replies(since, under_way)
             self.is_open = True
-            if known is None or latest != run or known.ended:
+            if known is None or latest != run or known.ended or not self._is_here:
                 self._begin(run, run if continues is None and known else continues)
 
     @classmethod
@@ -130,19 +136,6 @@ class Ledger:
             return None
         ledger._account, ledger._own = account, ledger._last_call + 1
         return ledger.totals
-
-    @classmethod
-    def places(cls, path: Path) -> list[Path]:
-        """Return where the calls of a ledger file were counted, the last place last. Raise StateError."""
-        found = (record.get("at") for record in cls(path)._records() if record)
-        return [Path(place) for place in found if isinstance(place, str)]
-
-    @classmethod
-    def name_place(cls, path: Path, place: Path) -> None:
-        """Write into a ledger file where its calls are counted from now on. Raise OSError, StateError."""
-        ledger = cls(path)
-        ledger._read()
-        ledger._write("moved", at=str(place.absolute()))
 
     def go_on(self, run: str, continues: str) -> None:
         """Continue the account after the run's end, or under a new identity. Raise StateError."""
@@ -236,6 +229,12 @@ class Ledger:
     # Inside; the lock is held
 
     @property
+    def _is_here(self) -> bool:
+        if self._lines is None or self._place is None:
+            return True
+        return self._place == str(self._lines.path.absolute())
+
+    @property
     def _lost(self) -> list[Call]:
         return [call for call in self._account.open.values() if call.number < self._own]
 
@@ -258,7 +257,7 @@ class Ledger:
         self._account.ended = self._has_ended = False
         at = str(self._lines.path.absolute()) if self._lines else None
         only = secrets.token_hex(8)  # so that no other run's file begins alike
-        self._write_surely("run", schema=SCHEMA, run=run, continues=continues, at=at, only=only)
+        self._write_surely(RUN, schema=SCHEMA, run=run, continues=continues, at=at, only=only)
 
     def _write_surely(self, event: str, **fields: JSON) -> None:
         """Write a line that the run needs. Raise StateError."""
@@ -275,7 +274,7 @@ class Ledger:
         self._position += 1
         if self._lines is not None:
             record: dict[str, JSON] = {"line": self._position, "event": event, **fields}
-            self._lines.append([{**record, "sum": _sum(record)}], sync=True)
+            self._lines.append([checked(record)], sync=True)
 
     def _read(self) -> tuple[dict[str, _Account], str | None]:
         """Read the file; return each run's account, and the identity of the run that wrote last.
@@ -289,8 +288,13 @@ class Ledger:
         for record in self._records():
             if record is None:
                 self.damaged += 1
-            elif record.get("event") == "run":
+            elif record.get("event") == MOVED:
+                self._place = (
+                    ""  # the run line that follows in the new file tells it from the old one
+                )
+            elif record.get("event") == RUN:
                 self._check_schema(record)
+                self._place = record.get("at")
                 latest = str(record.get("run"))
                 continued = record.get("continues")
                 known = None if continued is None else self._continued(accounts, str(continued))
@@ -299,7 +303,7 @@ class Ledger:
                 accounts[latest] = self._account
             elif record.get("event") == "run_ended":
                 self._account.ended = True
-            elif record.get("event") != "moved":
+            else:
                 self._take(record)
         return accounts, latest
 
@@ -312,7 +316,7 @@ class Ledger:
             return
         try:
             for record in self._lines.read():
-                if record is None or record.pop("sum", None) != _sum(record):
+                if record is None or not is_intact(record):
                     yield None
                 else:
                     self._position = max(self._position, int(plausible_number(record, "line")))
@@ -378,6 +382,18 @@ def _add(totals: dict[str, float], usage: Usage, seconds: float = 0.0) -> None:
     totals["completion_tokens"] += usage.completion_tokens
     totals["usd"] += usage.usd
     totals["seconds"] += seconds
+
+
+def checked(record: Mapping[str, JSON]) -> dict[str, JSON]:
+    """Return the line with its checksum."""
+    return {**record, "sum": _sum(record)}
+
+
+def is_intact(record: Mapping[str, JSON]) -> bool:
+    """Check a line that was read by its checksum."""
+    return record.get("sum") == _sum(
+        {name: value for name, value in record.items() if name != "sum"}
+    )
 
 
 def _sum(record: Mapping[str, JSON]) -> int:

@@ -178,14 +178,13 @@ class LiteLLMModel:
             try:
                 return self._completion(prompt, most_tokens, seconds, client)
             except Exception as error:
-                if client is None or endpoint.was_asked or not _is_misuse(error):
+                if client is None or (misuse := _misuse(error)) is None:
                     raise
                 self._unbounded = True
                 logger.warning(
-                    "litellm %s does not take the client that bounds answers (%s): calls are made without "
-                    "it, and an answer may be of any size",
-                    version("litellm"),
-                    redact(str(error), self._key)[:_LONGEST_ERROR],
+                    "the installed litellm does not take the client that bounds answers (%s): calls are "
+                    "made without it, and an answer may be of any size",
+                    redact(misuse, self._key)[:_LONGEST_ERROR],
                 )
         return self._completion(prompt, most_tokens, seconds, None)
 
@@ -379,9 +378,12 @@ def _is_unreadable(error: BaseException) -> bool:
     return not any(isinstance(cause, httpx.HTTPError) for cause in _causes(error))
 
 
-def _is_misuse(error: BaseException) -> bool:
-    """Check whether litellm used a client as one of another kind, by the error that it made of that."""
-    return any(isinstance(cause, TypeError | AttributeError) for cause in _causes(error))
+def _misuse(error: BaseException) -> str | None:
+    """Return how litellm used our client as one of another kind, or None if the error has another cause."""
+    for cause in _causes(error):
+        if isinstance(cause, TypeError | AttributeError) and "HTTPHandler" in str(cause):
+            return str(cause).partition("\n")[0]
+    return None
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

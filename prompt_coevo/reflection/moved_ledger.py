@@ -1,70 +1,110 @@
 """Find the ledger in which a run's calls are counted, wherever it has resumed.
 
 A ledger names its own place when a run begins. If the run resumes in another folder, the ledger is copied
-there, and both files name the new place. So the last place that a file names is where counting continues,
-also if the file is a copy.
+there, and both files name the new place; in the new one the run begins again. So the last place that a file
+names is where counting goes on, also if the file is a copy.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from prompt_coevo import files
-from prompt_coevo.lines import record
-from prompt_coevo.reflection.ledger import Ledger
+from prompt_coevo.lines import JSON, Lines, record
+from prompt_coevo.reflection.ledger import MOVED, RUN, checked, is_intact
+
+# Quotes within a text are escaped in JSON, so no text contains these.
+_MARKS: Final = tuple(f'"event": "{event}"'.encode() for event in (RUN, MOVED))
 
 
-def ledger_of(run: str, paths: Iterable[Path]) -> Path | None:
-    """Return the first ledger file that has calls of this run."""
-    return next((path for path in paths if Ledger.spent_in(path, run) is not None), None)
+@dataclass(frozen=True)
+class Mark:
+    """The last line of a run in a ledger that names a place."""
+
+    place: Path | None
+    """Where its calls are counted. None: in this file, by an earlier version of the package."""
+
+    size: int
+    """The size of the file up to the end of this line."""
+
+    moved: bool
+    """Whether the run went on there. If not, it began there."""
 
 
-def current(path: Path) -> tuple[Path, Path | None]:
-    """Follow a ledger to the file in which its run's calls are counted now.
+def last_mark(path: Path, run: str | None) -> Mark | None:
+    """Return the last mark of this run, or of any. None without one, or for an unreadable file."""
+    found, size = None, 0
+    try:
+        with path.open("rb") as file:
+            for line in file:
+                size += len(line)
+                told = record(line) if any(mark in line for mark in _MARKS) else None
+                if not (told and is_intact(told)):
+                    continue
+                if run is None or run in (told.get("run"), told.get("continues")):
+                    at = told.get("at")
+                    found = Mark(Path(str(at)) if at else None, size, told["event"] == MOVED)
+    except OSError:
+        return None
+    return found
 
-    Also return the place that this file names, if counting continued there and no such file can be read.
-    Raise OSError.
+
+def current(path: Path, run: str) -> tuple[Path, Path | None]:
+    """Follow a ledger to the file in which the run's calls are counted now.
+
+    Also return the place where they were counted later, if that file is gone or has other calls.
     """
     seen: set[Path] = set()
-    while path not in seen:
+    while (mark := last_mark(path, run)) and path not in seen:
         seen.add(path)
-        places = Ledger.places(path)
-        if not places or is_same(places[-1], path):
+        if mark.place is None or is_same(mark.place, path):
             break
-        if not continues(places[-1], path):
-            was_here = any(is_same(place, path) for place in places)
-            return path, places[
-                -1
-            ] if was_here else None  # else it is a copy, whose original is gone
-        path = places[-1]
+        if not continues(mark.place, path, mark.size):
+            # Where the run began, the file is a copy, and its original is gone.
+            return path, mark.place if mark.moved else None
+        path = mark.place
     return path, None
 
 
-def continues(later: Path, path: Path) -> bool:
-    """Check that a ledger begins with all calls of another one. Raise OSError if that cannot be read.
+def start_of(run: str, own: Path, others: Iterable[Path]) -> Path | None:
+    """Return the first ledger of the run. Its own comes last if the run was killed when it was copied."""
+    mark = last_mark(own, run)
+    copied = mark is not None and mark.moved and mark.place is not None and is_same(mark.place, own)
+    paths = [*others, own] if copied else [own, *others]
+    return next((path for path in paths if last_mark(path, run)), None)
 
-    Outcomes at the end of the other one do not count: they may have come in after it was copied.
-    """
-    lines = path.read_bytes().splitlines(keepends=True)
-    while lines and (record(lines[-1]) or {}).get("event") in ("answered", "gave_up", None):
-        lines.pop()
-    content = b"".join(lines)
+
+def can_become(own: Path, later: Path, run: str) -> bool:
+    """Check that nothing is lost if the later ledger replaces the own one."""
+    if not own.exists():
+        return True
+    mark = last_mark(own, run)
+    if mark is None or mark != last_mark(own, None):
+        return False
+    return mark.moved or (mark.size == own.stat().st_size and continues(later, own, mark.size))
+
+
+def continues(later: Path, path: Path, size: int) -> bool:
+    """Check that a ledger begins with so many bytes of another one."""
     try:
-        with later.open("rb") as file:
-            return file.read(len(content)) == content
+        with later.open("rb") as file, path.open("rb") as other:
+            return file.read(size) == other.read(size)
     except OSError:
         return False
 
 
-def move(path: Path, new: Path) -> bool:
+def move(path: Path, new: Path, run: str) -> bool:
     """Continue a ledger in another place; both files name it. Raise OSError if the new one is not written.
 
     Return False if the old file cannot be written, so that it does not lead to the new one.
     """
     content = path.read_bytes()
-    files.replace(new, content)
-    Ledger.name_place(new, new)
+    files.replace(Path(os.path.realpath(new)), content)
+    _name_place(new, run)
     try:
         files.append(path, new.read_bytes()[len(content) :], sync=True)
     except OSError:
@@ -74,6 +114,21 @@ def move(path: Path, new: Path) -> bool:
 
 def is_same(path: Path, other: Path) -> bool:
     """Check that both are one file, or would be."""
-    if path.exists() and other.exists():
-        return path.samefile(other)
+    try:
+        if path.exists() and other.exists():
+            return path.samefile(other)
+    except OSError:  # of a file system that is gone
+        pass
     return path.absolute() == other.absolute()
+
+
+def _name_place(path: Path, run: str) -> None:
+    lines = Lines(path)
+    last = next((one["line"] for one in lines.backwards() if one and is_intact(one)), 0)
+    moved: dict[str, JSON] = {
+        "line": last + 1,
+        "event": MOVED,
+        "run": run,
+        "at": str(path.absolute()),
+    }
+    lines.append([checked(moved)], sync=True)

@@ -190,5 +190,7 @@ def test_every_pinned_version_is_looked_up_for_vulnerabilities() -> None:
     for name in (*ENVIRONMENTS, "torch"):
         for package, versions in pins(name).items():
             pinned.setdefault(package, set()).update(versions)
-    assert {name: set(versions) for name, versions in looked_up.items() if name != "torch"} == pinned
+    assert {
+        name: set(versions) for name, versions in looked_up.items() if name != "torch"
+    } == pinned
     assert looked_up["torch"]

@@ -1,0 +1,75 @@
+"""Check that distillation leaves no trace: with completions that do not depend on the prompt, a run with
+templates trains on the rows of the bare trainer, and ends no further from it than another bare run.
+
+Stand-ins: platform, rollout server, which answers by a fixed sequence.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from helpers.same_runs import check_same_rows, rows_by
+from helpers.verl_run import Result, run_verl
+
+pytestmark = pytest.mark.long
+
+ACTOR = "actor_rollout_ref.actor"
+ROUNDING = 1e-6
+
+
+def run(folder: Path, *overrides: str) -> Result:
+    result = run_verl(
+        folder,
+        overrides=[
+            "reward.custom_reward_function.name=distinct_words",
+            *("trainer.total_epochs=2", "trainer.save_freq=4", "data.shuffle=False"),
+            *overrides,
+        ],
+        env={"COEVO_TEST_SCRIPT": "helpers.ghosts:say"},
+    )
+    assert result.returncode == 0, result.tail
+    return result
+
+
+def distance(one: Result, other: Result) -> float:
+    """Return the greatest difference between two final policies' weights."""
+    first, second = (
+        torch.load(path, weights_only=False)
+        for result in (one, other)
+        for path in result.folder.glob("checkpoints/global_step_4/actor/model_*_rank_0.pt")
+    )
+    assert first.keys() == second.keys()
+    return max(float((whole(first[name]) - whole(second[name])).abs().max()) for name in first)
+
+
+def whole(tensor: torch.Tensor) -> torch.Tensor:
+    return getattr(tensor, "_local_tensor", tensor)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        (f"{ACTOR}.ppo_mini_batch_size=2", f"{ACTOR}.ppo_epochs=2"),
+        (
+            f"{ACTOR}.use_dynamic_bsz=True",
+            f"{ACTOR}.ppo_max_token_len_per_gpu=256",
+            f"{ACTOR}.policy_loss.loss_mode=gspo",
+        ),
+    ],
+    ids=["as it is", "several updates", "dynamic batches, GSPO"],
+)
+def test_templates_leave_no_trace(options: tuple[str, ...], tmp_path: Path) -> None:
+    bare = run(tmp_path / "bare", *options)
+    again = run(tmp_path / "again", *options)
+    method = ("+coevo=stream", "coevo.algorithms=[helpers.ghosts:HALF]")
+    templated = run(tmp_path / "templated", *method, *options)
+    under = {tuple(event["prompt_ids"]) for event in templated.generated()}
+    assert under - {tuple(event["prompt_ids"]) for event in bare.generated()}
+    exact = ("global_steps", "prompts", "responses", "response_mask")
+    near = ("log_probs", "old_log_probs", "advantages")
+    check_same_rows(rows_by(templated.actor, exact, near), rows_by(bare.actor, exact, near))
+    assert distance(templated, bare) <= max(2 * distance(again, bare), ROUNDING)
