@@ -7,7 +7,8 @@ writes it into TransferQueue as usual. Half of the rollouts run under one of 16 
 a tenth is never solved, four tenths always, the others in half of their rollouts. Measured are the
 seconds that our code takes on the driver, and the bytes moved because of us: the plans on the way to the
 workers, what they leave in all rows, and what is fetched of the rows, for a method that reads no text and
-for the stream; and for comparison the bytes of the batch itself.
+for the stream; what correcting the sampler's log-probs of half of the rows costs; and, to compare with, the
+bytes of the batch itself.
 CPU seconds cover all of the driver's threads; wall seconds also show how busy the machine is.
 """
 
@@ -32,6 +33,7 @@ import torch
 import transfer_queue as tq
 from omegaconf import OmegaConf
 from random_tokens import LOOP
+from tensordict import TensorDict
 from verl.trainer.ppo.v1 import AgentLoopManagerTQ
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
@@ -41,6 +43,8 @@ from prompt_coevo import Coevolution, Settings, hookimpl
 from prompt_coevo.adapters.common.questions import QuestionIndex
 from prompt_coevo.adapters.verl.distill import COLUMN
 from prompt_coevo.adapters.verl.generation import Dispatcher
+from prompt_coevo.adapters.verl.ratio import Ratio
+from prompt_coevo.adapters.verl.rollouts import Success
 from prompt_coevo.adapters.verl.trainer import CoevoTrainer
 from prompt_coevo.types import Candidate, MemberPlan
 from worlds.pairs.world import base_policy_path
@@ -94,10 +98,21 @@ class Seconds:
         def read(*args: Any, **kwargs: Any) -> Any:
             data = original(*args, **kwargs)
             self.calls += 1
-            self.fetched += sum(_size(data[name]) for name in data.keys())  # noqa: SIM118
+            self.fetched += _size_of(data)
             return data
 
         return read
+
+    def writing(self, original: Any) -> Any:
+        def write(*args: Any, fields: Any, **kwargs: Any) -> Any:
+            self.fetched += _size_of(fields)
+            return original(*args, fields=fields, **kwargs)
+
+        return write
+
+
+def _size_of(data: Any) -> int:
+    return sum(_size(data[name]) for name in data.keys())  # noqa: SIM118
 
 
 def _size(column: Any) -> int:
@@ -177,11 +192,13 @@ def step(
     taken_in, taken_in_cpu = time.perf_counter() - began, time.process_time() - cpu
     tq.kv_batch_get = original
 
+    seen_by_ratio, ratio_cpu = exchange(list(found.keys))
+
     some = list(found.keys)[:: max(1, len(found.keys) // 64)]
     stored = tq.kv_batch_get(keys=some, partition_id="train")
     share = len(found.keys) / len(some)
     in_rows = _size(stored[COLUMN]) * share
-    whole = sum(_size(stored[name]) for name in stored.keys() if name != COLUMN) * share  # noqa: SIM118
+    whole = (_size_of(stored) - _size(stored[COLUMN])) * share
     for start in range(0, len(found.keys), 1024):
         tq.kv_clear(keys=found.keys[start : start + 1024], partition_id="train")
     moved = plans + in_rows + seen.fetched
@@ -200,7 +217,26 @@ def step(
         "fetches": seen.calls,
         "batch_bytes": int(whole),
         "moved_share": round(moved / whole, 5),
+        "ratio_cpu_s": round(ratio_cpu, 3),
+        "ratio_bytes": seen_by_ratio,
+        "ratio_share": round(seen_by_ratio / whole, 5),
     }
+
+
+def exchange(keys: list[str]) -> tuple[int, float]:
+    """Correct the sampler's log-probs of half of the rows; return the bytes moved and the CPU seconds."""
+    sampled = tq.kv_batch_get(keys=keys, partition_id="train", select_fields=["rollout_log_probs"])
+    trained = TensorDict({"old_log_probs": sampled["rollout_log_probs"]}, batch_size=len(keys))
+    tq.kv_batch_put(keys=keys, partition_id="train", fields=trained)
+    ratio, seen = Ratio(has_sampler=True), Seconds()
+    ratio._is_checked = True  # it reads a few rows, once
+    reads, writes = tq.kv_batch_get, tq.kv_batch_put
+    tq.kv_batch_get, tq.kv_batch_put = seen.reading(reads), seen.writing(writes)
+    cpu = time.process_time()
+    ratio.exchange(keys, keys[::2], "train")
+    used = time.process_time() - cpu
+    tq.kv_batch_get, tq.kv_batch_put = reads, writes
+    return seen.fetched, used
 
 
 def take_in(dispatcher: Dispatcher, engine: Coevolution, keys: list[str], tokenizer: Any) -> None:
@@ -209,6 +245,7 @@ def take_in(dispatcher: Dispatcher, engine: Coevolution, keys: list[str], tokeni
     trainer.config = OmegaConf.create({"trainer": {}})
     trainer.tokenizer, trainer.global_steps = tokenizer, 1
     trainer._dispatcher, trainer._engine = dispatcher, engine
+    trainer._success = Success(Settings().success)
     trainer._observe(keys, {})
 
 

@@ -25,7 +25,9 @@ from prompt_coevo.errors import HostError
 
 _OLD, _SAMPLER, _MASK = "old_log_probs", "rollout_log_probs", "response_mask"
 _ADVANTAGES: Final = "advantages"
-_FIELDS: Final = (_OLD, _SAMPLER, _MASK)
+_FIELDS: Final = (_OLD, _SAMPLER)
+_MEASURED: Final = 64
+"""Rows from which VeRL's metrics of the sampler are computed: all would pass through the driver."""
 
 
 def punish_nothing(keys: Sequence[str], partition: str) -> None:
@@ -64,8 +66,8 @@ class Ratio:
 
         `under_template`: their log-probs after the prompt they were sampled under, jagged, (B, T), with
         `distill_forward`. Returns VeRL's metrics of the difference between sampler and trainer, recomputed
-        without the template's effect, and with `distill_forward` that effect as a metric of its own. Raises
-        HostError for malformed rows.
+        from some of the rows that are not distilled, and with `distill_forward` the template's effect as a
+        metric of its own. Raises HostError for malformed rows.
         """
         self._exchanged = set(distilled)
         if distilled and not self._is_checked:
@@ -74,17 +76,28 @@ class Ratio:
         metrics: dict[str, float] = {}
         if not distilled or not (self._has_sampler or under_template is not None):
             return metrics
-        fields = list(_FIELDS) if self._has_sampler else [_OLD, _MASK]
+        fields = list(_FIELDS) if self._has_sampler else [_OLD]
+        if under_template is not None:
+            fields.append(_MASK)
         rows = tq.kv_batch_get(keys=list(distilled), partition_id=partition, select_fields=fields)
         if under_template is not None:
             metrics[TEMPLATE_EFFECT] = _effect(rows, under_template)
         if not self._has_sampler:
             return metrics
         self._change(list(distilled), partition, rows, under_template)
-        fields = ["responses", *_FIELDS]
-        data = tq.kv_batch_get(keys=list(keys), partition_id=partition, select_fields=fields)
-        metrics.update(calculate_debug_metrics(DataProto(batch=data.to_padded_tensor())))
-        return metrics
+        return metrics | self._difference(keys, partition)
+
+    def _difference(self, keys: Sequence[str], partition: str) -> dict[str, float]:
+        """Return VeRL's metrics of the difference between sampler and trainer."""
+        # Without others, of distilled rows: VeRL's own value would have their templates' effect.
+        measured = [key for key in keys if key not in self._exchanged] or list(keys)
+        data = tq.kv_batch_get(
+            keys=measured[:: -(-len(measured) // _MEASURED)],
+            partition_id=partition,
+            select_fields=["responses", _MASK, *_FIELDS],
+        )
+        found: dict[str, float] = calculate_debug_metrics(DataProto(batch=data.to_padded_tensor()))
+        return found
 
     def settle(self, distilled: Sequence[str]) -> None:
         """Raise HostError if `exchange` has not seen these rows. Call it when advantages are computed."""

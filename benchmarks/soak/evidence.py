@@ -182,8 +182,8 @@ def _plain(value: Any) -> Any:
 _CHANGES: Final = frozenset({"time", "attempt"})
 _NO_DECISIONS: Final = frozenset(
     {
-        "budget_spent", "budget_warning", "every_question_is_hard", "ledger_opened", "lookalikes",
-        "metrics", "preflight", "question", "reflection_probed", "reply", "resumed", "run_begins",
-        "state_saved", "summary", "text", "training_ended",
+        "budget_spent", "budget_warning", "early_sign", "every_question_is_hard", "ledger_opened",
+        "lookalikes", "metrics", "preflight", "question", "reflection_probed", "reply", "resumed",
+        "run_begins", "state_saved", "summary", "text", "training_ended",
     }
 )  # fmt: skip

@@ -9,7 +9,7 @@ from prompt_coevo.candidates.searches import SearchResult, TemplatesInUse
 from prompt_coevo.candidates.trials import Trial
 from prompt_coevo.context import Context
 from prompt_coevo.engine.journal import Texts
-from prompt_coevo.engine.step_rewards import StepRewards
+from prompt_coevo.engine.step_rewards import StepRewards, StepRewardsState
 from prompt_coevo.lines import JSON
 from prompt_coevo.markers import hookimpl
 from prompt_coevo.placement import question_text
@@ -49,6 +49,15 @@ class JournalSink:
                 self._told.add(name)
                 self._note("question", question=name, text=text)
         self._note("rewards", **rewards.totals, uses=uses)
+
+    @hookimpl
+    def coevo_state(self) -> StepRewardsState | None:
+        """Return the rewards that are not journaled yet: OpenRLHF saves before it counts an update."""
+        return None if self._rewards.empty else self._rewards.state
+
+    @hookimpl
+    def coevo_load_state(self, state: StepRewardsState) -> None:
+        self._rewards = StepRewards.of(state)
 
     @hookimpl
     def coevo_after_candidate_checked(

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import fsum
-from typing import TypeAlias
+from typing import TypeAlias, TypedDict
 
 from prompt_coevo.lines import JSON
 from prompt_coevo.types import Group
 
 Use: TypeAlias = tuple[str, str | None, int, float]
 """Question id, template id (None: no template), number of rollouts, their mean reward."""
+
+
+class StepRewardsState(TypedDict):
+    """The rewards in a checkpoint; `uses` are question id, template id and rewards."""
+
+    unfit: int
+    templated: list[float]
+    untemplated: list[float]
+    uses: list[tuple[str, str | None, list[float]]]
 
 
 class StepRewards:
@@ -49,6 +58,24 @@ class StepRewards:
             rewards = self._by_manner[templated]
             fields[name] = {"rollouts": len(rewards), "reward": _mean(rewards) if rewards else None}
         return fields
+
+    @property
+    def state(self) -> StepRewardsState:
+        return {
+            "unfit": self._unfit,
+            "templated": self._by_manner[True],
+            "untemplated": self._by_manner[False],
+            "uses": [(*use, rewards) for use, rewards in self._by_use.items()],
+        }
+
+    @classmethod
+    def of(cls, state: StepRewardsState) -> StepRewards:
+        """Return the rewards that a checkpoint holds."""
+        made = cls()
+        made._unfit = state["unfit"]
+        made._by_manner = {True: state["templated"], False: state["untemplated"]}
+        made._by_use = {(name, template): rewards for name, template, rewards in state["uses"]}
+        return made
 
     @property
     def uses(self) -> list[Use]:

@@ -17,7 +17,8 @@ from helpers.verl_run import Result, run_verl
 pytestmark = pytest.mark.long
 
 ACTOR = "actor_rollout_ref.actor"
-ROUNDING = 1e-6
+ROUNDING = 0.01
+"""Of the distance that training goes: rows are summed in another order."""
 
 
 def run(folder: Path, *overrides: str) -> Result:
@@ -25,7 +26,7 @@ def run(folder: Path, *overrides: str) -> Result:
         folder,
         overrides=[
             "reward.custom_reward_function.name=distinct_words",
-            *("trainer.total_epochs=2", "trainer.save_freq=4", "data.shuffle=False"),
+            *("trainer.total_epochs=2", "trainer.save_freq=2", "data.shuffle=False"),
             *overrides,
         ],
         env={"COEVO_TEST_SCRIPT": "helpers.ghosts:say"},
@@ -34,12 +35,12 @@ def run(folder: Path, *overrides: str) -> Result:
     return result
 
 
-def distance(one: Result, other: Result) -> float:
-    """Return the greatest difference between two final policies' weights."""
+def distance(one: Result, other: Result, steps: tuple[int, int] = (4, 4)) -> float:
+    """Return the greatest difference between the weights of two policies, each after so many steps."""
     first, second = (
         torch.load(path, weights_only=False)
-        for result in (one, other)
-        for path in result.folder.glob("checkpoints/global_step_4/actor/model_*_rank_0.pt")
+        for result, step in zip((one, other), steps, strict=True)
+        for path in result.folder.glob(f"checkpoints/global_step_{step}/actor/model_*_rank_0.pt")
     )
     assert first.keys() == second.keys()
     return max(float((whole(first[name]) - whole(second[name])).abs().max()) for name in first)
@@ -53,7 +54,11 @@ def whole(tensor: torch.Tensor) -> torch.Tensor:
     "options",
     [
         (),
-        (f"{ACTOR}.ppo_mini_batch_size=2", f"{ACTOR}.ppo_epochs=2"),
+        (
+            f"{ACTOR}.ppo_mini_batch_size=2",
+            f"{ACTOR}.ppo_micro_batch_size_per_gpu=4",
+            f"{ACTOR}.ppo_epochs=2",
+        ),
         (
             f"{ACTOR}.use_dynamic_bsz=True",
             f"{ACTOR}.ppo_max_token_len_per_gpu=256",
@@ -72,4 +77,5 @@ def test_templates_leave_no_trace(options: tuple[str, ...], tmp_path: Path) -> N
     exact = ("global_steps", "prompts", "responses", "response_mask")
     near = ("log_probs", "old_log_probs", "advantages")
     check_same_rows(rows_by(templated.actor, exact, near), rows_by(bare.actor, exact, near))
-    assert distance(templated, bare) <= max(2 * distance(again, bare), ROUNDING)
+    moved = distance(bare, bare, (2, 4))
+    assert distance(templated, bare) <= max(2 * distance(again, bare), ROUNDING * moved)

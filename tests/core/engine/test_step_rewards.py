@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,6 +41,26 @@ def test_a_step_of_unfit_rollouts_alone_has_no_mean() -> None:
     rewards.add([Group("a", (rollout("a", HINT, float("nan"), "no_reward"),))])
     assert rewards.totals["templated"] == {"rollouts": 0, "reward": None}
     assert rewards.totals["unfit"] == 1
+
+
+def test_a_checkpoint_between_rollouts_and_their_update_keeps_them(
+    make_engine: Any, keyed_policy: Any, tmp_path: Path
+) -> None:
+    """As with OpenRLHF, which saves before the update is counted."""
+    told = []
+    for folder, resumes in ((tmp_path / "whole", False), (tmp_path / "resumed", True)):
+        engine, policy = make_engine(lambda prompt: "", folder, algorithms=()), keyed_policy(4)
+        engine.begin(policy)
+        engine.observe([Rollout(one, "", 0.5) for one in engine.plan(sorted(policy.questions), 2)])
+        if resumes:
+            state = engine.state_dict()
+            engine = make_engine(lambda prompt: "", folder, algorithms=())
+            engine.load_state_dict(state)
+            engine.begin(policy)
+        engine.step_end(policy)
+        events = Journal(folder).read()
+        told.append([event["untemplated"] for event in events if event["event"] == "rewards"])
+    assert told[0] == told[1] == [{"rollouts": 8, "reward": 0.5}]
 
 
 def test_keys_are_looked_for_once_a_write_and_those_of_that_moment(
