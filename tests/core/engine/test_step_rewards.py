@@ -58,7 +58,8 @@ def test_a_checkpoint_between_rollouts_and_their_update_keeps_them(
             engine.load_state_dict(state)
             engine.begin(policy)
         engine.step_end(policy)
-        events = Journal(folder).read()
+        engine.end(policy)
+        events = Journal(folder / "coevo").read()
         told.append([event["untemplated"] for event in events if event["event"] == "rewards"])
     assert told[0] == told[1] == [{"rollouts": 8, "reward": 0.5}]
 
