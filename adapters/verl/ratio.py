@@ -72,14 +72,16 @@ class Ratio:
         self._exchanged = set(distilled)
         if distilled and not self._is_checked:
             check_distilled(distilled, partition)
+            if self._has_sampler:  # what is written below would be there under any name
+                _read(distilled[:1], partition, _FIELDS)
             self._is_checked = True
         metrics: dict[str, float] = {}
         if not distilled or not (self._has_sampler or under_template is not None):
             return metrics
-        fields = list(_FIELDS) if self._has_sampler else [_OLD]
+        fields = [_OLD]  # all that the sampler's become, without their template's effect
         if under_template is not None:
-            fields.append(_MASK)
-        rows = tq.kv_batch_get(keys=list(distilled), partition_id=partition, select_fields=fields)
+            fields += [_MASK, _SAMPLER] if self._has_sampler else [_MASK]
+        rows = _read(distilled, partition, fields)
         if under_template is not None:
             metrics[TEMPLATE_EFFECT] = _effect(rows, under_template)
         if not self._has_sampler:
@@ -91,11 +93,8 @@ class Ratio:
         """Return VeRL's metrics of the difference between sampler and trainer."""
         # Without others, of distilled rows: VeRL's own value would have their templates' effect.
         measured = [key for key in keys if key not in self._exchanged] or list(keys)
-        data = tq.kv_batch_get(
-            keys=measured[:: -(-len(measured) // _MEASURED)],
-            partition_id=partition,
-            select_fields=["responses", _MASK, *_FIELDS],
-        )
+        some = measured[:: -(-len(measured) // _MEASURED)]
+        data = _read(some, partition, ["responses", _MASK, *_FIELDS])
         found: dict[str, float] = calculate_debug_metrics(DataProto(batch=data.to_padded_tensor()))
         return found
 
@@ -111,22 +110,25 @@ class Ratio:
     def _change(
         self, keys: list[str], partition: str, rows: TensorDict, under_template: torch.Tensor | None
     ) -> None:
-        if missing := sorted(set(_FIELDS) - set(rows.keys())):
-            raise HostError(
-                f"the rows of a templated round have no {', '.join(missing)} in TransferQueue, so they "
-                "cannot be trained on without their template; install a VeRL that this adapter supports"
-            )
-
-        sampler = rows[_SAMPLER]
-        clean = without_template(
-            rows[_OLD].values(),
-            sampler.values(),
-            torch.ones_like(sampler.values(), dtype=torch.bool),
-            None if under_template is None else under_template.values(),
-        )
-        jagged = torch.nested.nested_tensor_from_jagged(clean, sampler.offsets())
+        old = rows[_OLD]
+        clean = old.values()
+        if under_template is not None:
+            sampler = rows[_SAMPLER].values()
+            every = torch.ones_like(sampler, dtype=torch.bool)
+            clean = without_template(clean, sampler, every, under_template.values())
+        jagged = torch.nested.nested_tensor_from_jagged(clean, old.offsets())
         fields = TensorDict({_SAMPLER: jagged}, batch_size=len(keys))
         tq.kv_batch_put(keys=keys, partition_id=partition, fields=fields)
+
+
+def _read(keys: Sequence[str], partition: str, fields: Sequence[str]) -> TensorDict:
+    rows = tq.kv_batch_get(keys=list(keys), partition_id=partition, select_fields=list(fields))
+    if missing := sorted(set(fields) - set(rows.keys())):
+        raise HostError(
+            f"the rows of a templated round have no {', '.join(missing)} in TransferQueue, so they "
+            "cannot be trained on without their template; install a VeRL that this adapter supports"
+        )
+    return rows
 
 
 def _effect(rows: TensorDict, under_template: torch.Tensor) -> float:
