@@ -73,7 +73,7 @@ class Ratio:
         if distilled and not self._is_checked:
             check_distilled(distilled, partition)
             if self._has_sampler:  # what is written below would be there under any name
-                _read(distilled[:1], partition, _FIELDS)
+                _read(distilled, partition, _FIELDS)
             self._is_checked = True
         metrics: dict[str, float] = {}
         if not distilled or not (self._has_sampler or under_template is not None):
