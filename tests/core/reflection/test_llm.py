@@ -63,7 +63,7 @@ def test_replies_come_in_the_order_of_the_prompts() -> None:
 def test_a_litellm_that_takes_another_client_is_called_without_ours(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As litellm 1.108 did, when the client had only its handler's `post`: every call failed."""
+    """As litellm 1.108.14 did, when the client had only its handler's `post`: every call failed."""
     from litellm.llms.custom_httpx.http_handler import HTTPHandler
 
     monkeypatch.setattr(LiteLLMModel, "_openai", lambda *arguments: HTTPHandler())
