@@ -185,7 +185,7 @@ class Coevolving(PPOTrainer):
 
             under_template = after_rollout_prompts(distilled, batch, compute)
         metrics.update(
-            self._ratio.exchange(batch.keys, distilled, batch.partition_id, under_template)
+            self._ratio.exchange(_real(batch), distilled, batch.partition_id, under_template)
         )
         return batch
 

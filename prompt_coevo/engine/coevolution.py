@@ -323,7 +323,7 @@ class Coevolution:
 
     def _check_names(self, saved: Mapping[str, JSON], where: str) -> None:
         for name in saved:
-            if name not in self._plugins.names:
+            if name not in self._plugins.names and name != "journal":  # a sink, which may be off
                 raise StateError(
                     f"{where} holds the state of {name!r}, which is not active in this run; add it to "
                     "the settings, or start without this checkpoint"

@@ -68,6 +68,7 @@ def take_ledger_along(context: RunContext, run: str, ledgers: Sequence[Path], wh
             _doubt(
                 context, f"the run that wrote {where} is still alive in {ledger.parent} ({other})"
             )
+            return
         try:
             if not can_become(own, ledger, run):
                 _doubt(

@@ -62,8 +62,9 @@ class RunContext:
         self.journal = Journal(folder, secrets=self._secrets)
         if folder is not None:
             run_lock.hold(folder)
-            # Two folders may have links to one ledger. (A path may be a loop of links, too.)
-            run_lock.hold(Path(os.path.realpath(folder / CALLS)).parent)
+            ledger = Path(os.path.realpath(folder / CALLS))
+            if ledger.parent != folder.resolve():  # two folders may have links to one ledger
+                run_lock.hold(ledger.parent, f"{ledger.name}.lock")
         self.ledger = Ledger(folder / CALLS if folder else None)
         self.policy_version = PolicyVersion()
         self.workload: Workload | None = None

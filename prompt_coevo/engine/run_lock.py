@@ -24,14 +24,14 @@ _training: WeakValueDictionary[Path, object] = WeakValueDictionary()
 """The latest run of this process that began to train, by folder."""
 
 
-def hold(folder: Path) -> None:
-    """Lock the folder for this process until it exits, however it exits.
+def hold(folder: Path, name: str = "lock") -> None:
+    """Lock the folder, by the file of this name in it, for this process until it exits, however it exits.
 
     The lock belongs to the process, not to its forked children; the process may take it twice. If the file
     system has no locks, log a warning and go without. Raise SettingsError if another process holds it.
     """
     try:
-        file = FileIO(folder.resolve() / "lock", "a+")
+        file = FileIO(folder.resolve() / name, "a+")
     except OSError as error:
         raise SettingsError(
             f"the output directory {folder} cannot be written to: {error.strerror}; "

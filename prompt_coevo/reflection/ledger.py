@@ -289,9 +289,7 @@ class Ledger:
             if record is None:
                 self.damaged += 1
             elif record.get("event") == MOVED:
-                self._place = (
-                    ""  # the run line that follows in the new file tells it from the old one
-                )
+                self._place = ""  # here the run begins again, unlike in the old file
             elif record.get("event") == RUN:
                 self._check_schema(record)
                 self._place = record.get("at")

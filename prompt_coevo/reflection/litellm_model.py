@@ -381,7 +381,8 @@ def _is_unreadable(error: BaseException) -> bool:
 def _misuse(error: BaseException) -> str | None:
     """Return how litellm used our client as one of another kind, or None if the error has another cause."""
     for cause in _causes(error):
-        if isinstance(cause, TypeError | AttributeError) and "HTTPHandler" in str(cause):
+        named = any(name in str(cause) for name in ("HTTPHandler", "EitherClient"))
+        if named and isinstance(cause, TypeError | AttributeError):
             return str(cause).partition("\n")[0]
     return None
 

@@ -35,9 +35,12 @@ class Mark:
     """Whether the run went on there. If not, it began there."""
 
 
-def last_mark(path: Path, run: str | None) -> Mark | None:
-    """Return the last mark of this run, or of any. None without one, or for an unreadable file."""
-    found, size = None, 0
+def last_mark(path: Path, run: str) -> Mark | None:
+    """Return the last mark of this run, under whatever identity it was continued.
+
+    Return None without one, or for a file that cannot be read.
+    """
+    found, size, names = None, 0, {run}
     try:
         with path.open("rb") as file:
             for line in file:
@@ -45,7 +48,9 @@ def last_mark(path: Path, run: str | None) -> Mark | None:
                 told = record(line) if any(mark in line for mark in _MARKS) else None
                 if not (told and is_intact(told)):
                     continue
-                if run is None or run in (told.get("run"), told.get("continues")):
+                its = {str(told[name]) for name in ("run", "continues") if told.get(name)}
+                if names & its:
+                    names |= its
                     at = told.get("at")
                     found = Mark(Path(str(at)) if at else None, size, told["event"] == MOVED)
     except OSError:
@@ -71,7 +76,7 @@ def current(path: Path, run: str) -> tuple[Path, Path | None]:
 
 
 def start_of(run: str, own: Path, others: Iterable[Path]) -> Path | None:
-    """Return the first ledger of the run. Its own comes last if the run was killed when it was copied."""
+    """Return the first ledger of the run: its folder's, unless it was killed while that was copied."""
     mark = last_mark(own, run)
     copied = mark is not None and mark.moved and mark.place is not None and is_same(mark.place, own)
     paths = [*others, own] if copied else [own, *others]
@@ -79,13 +84,14 @@ def start_of(run: str, own: Path, others: Iterable[Path]) -> Path | None:
 
 
 def can_become(own: Path, later: Path, run: str) -> bool:
-    """Check that nothing is lost if the later ledger replaces the own one."""
+    """Check that nothing is lost if the later ledger replaces the folder's."""
     if not own.exists():
         return True
+    size = own.stat().st_size
+    if continues(later, own, size):
+        return True
     mark = last_mark(own, run)
-    if mark is None or mark != last_mark(own, None):
-        return False
-    return mark.moved or (mark.size == own.stat().st_size and continues(later, own, mark.size))
+    return mark is not None and mark.moved and mark.size == size
 
 
 def continues(later: Path, path: Path, size: int) -> bool:

@@ -61,6 +61,8 @@ def trained(make_trainer: Any, kind: type, templates: bool, **config: Any) -> di
         settings = {"algorithms": (), "question_id_column": "id"}
         built.add_callback(CoevoCallback(built, settings, plugins=plugins))
     built.train()
+    shares = [entry.get("coevo/templated_fraction", 0) for entry in built.state.log_history]
+    assert (max(shares) == 0.5) == templates
     return {name: one.detach().clone() for name, one in built.model.named_parameters()}
 
 

@@ -83,4 +83,5 @@ def test_templates_leave_no_trace(options: tuple[str, ...], tmp_path: Path) -> N
     near = ("log_probs", "old_log_probs", "advantages")
     check_same_rows(rows_by(templated.actor, exact, near), rows_by(bare.actor, exact, near))
     moved = distance(bare, bare, (2, 4))
-    assert distance(templated, bare) <= max(2 * distance(again, bare), ROUNDING * moved)
+    limit = max(2 * distance(again, bare), ROUNDING * moved)
+    assert distance(templated, bare) <= min(limit, 10 * ROUNDING * moved)

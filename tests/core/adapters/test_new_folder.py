@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,44 @@ def test_so_it_does_where_jobs_are_killed_before_they_save(source: str, tmp_path
             checkpoint = copied / "checkpoint-1"
         life(tmp_path / str(number), checkpoint, teacher, number + 2, saves=False)
     assert first < len(teacher.prompts) <= CAP
+
+
+def test_a_copy_of_the_whole_folder_goes_on_beside_the_original(tmp_path: Path) -> None:
+    """So does a ledger that was copied by hand, as a message advises; OpenRLHF finds that alone."""
+    teacher = Teacher(lambda prompt: "<template>of no use</template>")
+    checkpoint = life(tmp_path / "a", None, teacher, 2)
+    copied = shutil.copytree(tmp_path / "a", tmp_path / "b", ignore=shutil.ignore_patterns("lock"))
+    life(copied, copied / "checkpoint-1", teacher, 3, saves=False)
+    (tmp_path / "c" / "coevo").mkdir(parents=True)
+    shutil.copy(tmp_path / "a" / "coevo" / "calls.jsonl", tmp_path / "c" / "coevo")
+    life(tmp_path / "c", checkpoint, teacher, 9, saves=False)
+    assert CAP / 2 <= len(teacher.prompts) <= CAP
+
+
+def test_a_fork_of_a_run_that_is_alive_takes_nothing_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a budget; the other process is stood in for by the answer of the lock."""
+    free = {"reflection": {"max_calls": None}}
+    checkpoint = life(tmp_path / "a", None, Teacher(), 2, **free)
+    ledger = tmp_path / "a" / "coevo" / "calls.jsonl"
+    before = ledger.read_text("utf-8")
+    with monkeypatch.context() as patched:
+        patched.setattr(run_lock, "kept", lambda folder: nullcontext("process 1"))
+        life(tmp_path / "b", checkpoint, Teacher(), 2, **free)
+    assert ledger.read_text("utf-8") == before
+    life(tmp_path / "a", checkpoint, Teacher(), 1, **free)
+    assert ledger.read_text("utf-8").startswith(before)
+
+
+def test_under_another_identity_it_is_the_same_account(tmp_path: Path) -> None:
+    teacher = Teacher(lambda prompt: "<template>of no use</template>")
+    checkpoint = life(tmp_path / "a", None, teacher, 2)
+    changed = life(tmp_path / "a", checkpoint, teacher, 2, seed=5, resume="force")
+    life(tmp_path / "b", changed, teacher, 5, saves=False, seed=5)
+    first = shutil.copytree(changed, tmp_path / "a" / "first")
+    life(tmp_path / "d", first, teacher, 9, saves=False, resume="force")
+    assert len(teacher.prompts) <= CAP
 
 
 def test_replies_that_came_after_the_checkpoint_are_used_again(tmp_path: Path) -> None:
