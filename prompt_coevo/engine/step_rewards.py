@@ -41,10 +41,11 @@ class StepRewards:
                 if not rollout.fit:
                     self._unfit += 1
                     continue
-                self._by_manner[template is not None].append(rollout.reward)
+                reward = float(rollout.reward)  # of any type, and it may go into a checkpoint
+                self._by_manner[template is not None].append(reward)
                 if questioned:
                     use = (group.question_id, template.id if template else None)
-                    self._by_use.setdefault(use, []).append(rollout.reward)
+                    self._by_use.setdefault(use, []).append(reward)
 
     @property
     def empty(self) -> bool:

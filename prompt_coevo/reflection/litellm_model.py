@@ -19,23 +19,26 @@ from prompt_coevo.markers import PROJECT
 from prompt_coevo.proposals import Reply, Usage
 from prompt_coevo.redact import redact
 from prompt_coevo.reflection.bounded_endpoint import BoundedEndpoint, EndpointFaultError
+from prompt_coevo.reflection.litellm_errors import (
+    NO_KEY,
+    is_html,
+    is_transient,
+    is_unreadable,
+    may_be_paid,
+    misuse,
+    retry_after,
+)
 from prompt_coevo.settings.reflection import ReflectionSettings
 from prompt_coevo.threads import in_thread, map_in_threads
 
 logger = logging.getLogger(PROJECT)
 
-_TRANSIENT_STATUS = {408, 409, 429}
-_NOT_IMPLEMENTED = 501
 # Time for litellm's own limit to take effect before the call is abandoned from outside.
 _GRACE_S = 0.5
 _FORMAT_TOKENS = 64
 _LONGEST_ERROR = 500
 # litellm's error for a message that it cannot read, such as one of content parts.
 _NO_TEXT = re.compile(r"validation errors? for Message\s+content")
-# A missing key never reaches a server; each provider's client words the error in its own way.
-_NO_KEY = re.compile(
-    r"missing (?:\S+ ){0,2}(?:credentials|api[ _]key)|api_key \S+ option must be", re.I
-)
 # Modules that litellm and OpenAI's client import with the first call.
 _IMPORTED_LATE = ("httpcore", "h2", "jiter", "openai.lib.streaming.chat", "openai.resources.chat")
 _MALWARE = {"1.82.7", "1.82.8"}
@@ -149,9 +152,8 @@ class LiteLLMModel:
                 return self._read(self._call_in_time(prompt, most_tokens, seconds))
             except Exception as error:
                 # A call that timed out may still be answered, and billed.
-                usage = self._at_most(prompt, most_tokens) if _may_be_paid(error) else Usage()
-                retry_after = _retry_after(error)
-                return Reply(None, None, self._describe(error), usage, retry_after)
+                usage = self._at_most(prompt, most_tokens) if may_be_paid(error) else Usage()
+                return Reply(None, None, self._describe(error), usage, retry_after(error))
 
     @property
     def _seconds(self) -> float:
@@ -178,13 +180,13 @@ class LiteLLMModel:
             try:
                 return self._completion(prompt, most_tokens, seconds, client)
             except Exception as error:
-                if client is None or (misuse := _misuse(error)) is None:
+                if client is None or (how := misuse(error)) is None:
                     raise
                 self._unbounded = True
                 logger.warning(
                     "the installed litellm does not take the client that bounds answers (%s): calls are "
                     "made without it, and an answer may be of any size",
-                    redact(misuse, self._key)[:_LONGEST_ERROR],
+                    redact(how, self._key)[:_LONGEST_ERROR],
                 )
         return self._completion(prompt, most_tokens, seconds, None)
 
@@ -292,11 +294,11 @@ class LiteLLMModel:
                 "have the server answer with plain text, not with parts",
                 self._key,
             )
-        if _NO_KEY.search(text):
+        if NO_KEY.search(text):
             first = text.partition("\n")[0].rpartition(" - ")[2]
             return redact(f"AuthenticationError: {first}", self._key)[:_LONGEST_ERROR]
-        html = _is_html(text)
-        if _is_unreadable(error) or (html and not _is_transient(error)):
+        html = is_html(text)
+        if is_unreadable(error) or (html and not is_transient(error)):
             return self._no_api("HTML, not JSON" if html else "something else than a completion")
         # Cut after redacting: half a key would not be recognised.
         return redact(text, self._key)[:_LONGEST_ERROR]
@@ -345,70 +347,3 @@ def _refuse_malware() -> None:
                 "uninstall it, replace the keys that this machine holds, and run: "
                 "pip install 'prompt-coevo[llm]'"
             )
-
-
-def _is_transient(error: BaseException) -> bool:
-    status = _status(error)
-    if _NO_KEY.search(str(error)):
-        return False
-    if status is None:
-        return isinstance(error, (TimeoutError, ConnectionError))
-    if status in _TRANSIENT_STATUS:
-        return True
-    return status >= 500 and status != _NOT_IMPLEMENTED and not _is_unreadable(error)
-
-
-def _may_be_paid(error: BaseException) -> bool:
-    if isinstance(error, EndpointFaultError):
-        return error.answered
-    return isinstance(error, TimeoutError) or _status(error) == 408
-
-
-def _is_unreadable(error: BaseException) -> bool:
-    """Check whether the server answered something that litellm cannot read.
-
-    litellm reports that, too, as a server error (or as status 200); only real server errors have an error
-    of the HTTP client as their cause.
-    """
-    import httpx
-
-    status = _status(error)
-    if status is None or 300 <= status < 500:
-        return False
-    return not any(isinstance(cause, httpx.HTTPError) for cause in _causes(error))
-
-
-def _misuse(error: BaseException) -> str | None:
-    """Return how litellm used our client as one of another kind, or None if the error has another cause."""
-    for cause in _causes(error):
-        named = any(name in str(cause) for name in ("HTTPHandler", "EitherClient"))
-        if named and isinstance(cause, TypeError | AttributeError):
-            return str(cause).partition("\n")[0]
-    return None
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
-
-
-def _status(error: BaseException) -> int | None:
-    status = getattr(error, "status_code", None)
-    return status if isinstance(status, int) else None
-
-
-def _retry_after(error: BaseException) -> float | None:
-    """Return the seconds to wait that the server asks for, 0 if it gives none or a date; None for an error
-    that a retry would not help."""
-    if not _is_transient(error):
-        return None
-    headers = getattr(error, "litellm_response_headers", None) or {}
-    try:
-        return float(headers.get("retry-after", 0))
-    except ValueError:
-        return 0.0
-
-
-def _is_html(text: str) -> bool:
-    return "<html" in text.lower() or "<!doctype html" in text.lower()

@@ -15,8 +15,10 @@ from peft import LoraConfig
 from trl import GRPOTrainer, RLOOTrainer
 
 from helpers.trl_world import TASKS, FixedTemplates, right_hint
+from prompt_coevo import hookimpl
 from prompt_coevo.adapters.trl import CoevoCallback
 from prompt_coevo.adapters.trl.distill import PromptExchange
+from prompt_coevo.types import Group
 
 HALF = {f"q{n}": ["", right_hint(task), "", "note please"] for n, task in enumerate(TASKS)}
 """Half of each group is templated, by texts of several lengths."""
@@ -52,17 +54,33 @@ def odd(completion_ids: Any, **_: Any) -> list[float]:
     return [float(sum(ids) % 5) for ids in completion_ids]
 
 
+class Watch:
+    """Collects the templates of observed rollouts."""
+
+    def __init__(self, under: set[str]) -> None:
+        self._under = under
+
+    @hookimpl
+    def coevo_observe(self, groups: Sequence[Group]) -> None:
+        rollouts = [rollout for group in groups for rollout in group.rollouts]
+        self._under.update(
+            one.assignment.template.text
+            for one in rollouts
+            if one.assignment.templated and one.assignment.template
+        )
+
+
 def trained(make_trainer: Any, kind: type, templates: bool, **config: Any) -> dict[str, Any]:
     """Return the weights that were trained."""
     like = RLOOTrainer if kind is GhostRLOO else GRPOTrainer
     built = make_trainer(kind, reward_funcs=odd, like=like, **({"max_steps": 4} | config))
+    under: set[str] = set()
     if templates:
-        plugins = {"templates": FixedTemplates(HALF)}
+        plugins = {"templates": FixedTemplates(HALF), "watch": Watch(under)}
         settings = {"algorithms": (), "question_id_column": "id"}
         built.add_callback(CoevoCallback(built, settings, plugins=plugins))
     built.train()
-    shares = [entry.get("coevo/templated_fraction", 0) for entry in built.state.log_history]
-    assert (max(shares) == 0.5) == templates
+    assert bool(under) == templates
     return {name: one.detach().clone() for name, one in built.model.named_parameters()}
 
 

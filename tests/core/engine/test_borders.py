@@ -117,7 +117,7 @@ def test_rewards_of_another_type_reach_the_checkpoint(algorithm: str, policy: An
         plan = engine.plan(["q1", "q2"], 2)
         engine.observe([Rollout(a, "", number_type(0)) for a in plan])
     state = json.loads(json.dumps(engine.state_dict()))
-    assert list(plugin_states(state)) == [algorithm]
+    assert list(plugin_states(state)) == [algorithm, "journal"]
     Coevolution.from_settings(settings).load_state_dict(state)
 
 
