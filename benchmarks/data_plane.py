@@ -229,7 +229,7 @@ def exchange(keys: list[str]) -> tuple[int, float]:
     trained = TensorDict({"old_log_probs": sampled["rollout_log_probs"]}, batch_size=len(keys))
     tq.kv_batch_put(keys=keys, partition_id="train", fields=trained)
     ratio, seen = Ratio(has_sampler=True), Seconds()
-    ratio._is_checked = True  # it reads a few rows, once
+    ratio._is_checked = True  # the names are checked in the first step alone
     reads, writes = tq.kv_batch_get, tq.kv_batch_put
     tq.kv_batch_get, tq.kv_batch_put = seen.reading(reads), seen.writing(writes)
     cpu = time.process_time()

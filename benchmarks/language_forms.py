@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from prompt_coevo.demo.unnamed.families import PLAIN
@@ -193,3 +195,14 @@ def questions() -> list[dict[str, Any]]:
 def instructions() -> list[str]:
     """Return the teacher's texts: the templates of all rules, and some that are never wanted."""
     return [*(text for rule in TRAINED for text in rule.templates), *WRONG]
+
+
+def write_files(
+    folder: Path, rows: Sequence[Mapping[str, Any]], instructions: Sequence[str]
+) -> None:
+    """Write questions to train on, and the instructions from which a teacher draws."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = {"questions.jsonl": [json.dumps(row) for row in rows], "instructions.txt": instructions}
+    for name, written in lines.items():
+        (folder / name).write_text("\n".join(written) + "\n", "utf-8")
+        print(folder / name)

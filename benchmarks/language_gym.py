@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
-from language_forms import WRONG
+from language_forms import WRONG, write_files
 from language_forms import questions as plain_and_ruled
 from language_probe import load
 
@@ -172,11 +172,7 @@ def write(folder: Path) -> None:
                 {"question": item["question"].strip(), "pattern": pattern, "family": family}
             )
     told = [ONLY, TAGS, *dict.fromkeys(FAMILIES[family][1] for family in TRAINED), *WRONG]
-    folder.mkdir(parents=True, exist_ok=True)
-    lines = {"questions.jsonl": [json.dumps(row) for row in rows], "instructions.txt": told}
-    for name, written in lines.items():
-        (folder / name).write_text("\n".join(written) + "\n", "utf-8")
-        print(folder / name)
+    write_files(folder, rows, told)
 
 
 def measure(

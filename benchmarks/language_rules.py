@@ -20,7 +20,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from language_forms import LEFT_OUT, MOST_TOKENS, TRAINED, Rule, instructions, questions
+from language_forms import (
+    LEFT_OUT,
+    MOST_TOKENS,
+    TRAINED,
+    Rule,
+    instructions,
+    questions,
+    write_files,
+)
 from language_probe import load, rates
 
 from prompt_coevo.demo.unnamed.held_out import chat
@@ -84,14 +92,7 @@ def _probe(options: argparse.Namespace) -> None:
 
 
 def _write(options: argparse.Namespace) -> None:
-    options.folder.mkdir(parents=True, exist_ok=True)
-    lines = {
-        "questions.jsonl": [json.dumps(row) for row in questions()],
-        "instructions.txt": instructions(),
-    }
-    for name, written in lines.items():
-        (options.folder / name).write_text("\n".join(written) + "\n", "utf-8")
-        print(options.folder / name)
+    write_files(options.folder, questions(), instructions())
 
 
 def main() -> None:

@@ -10,8 +10,8 @@ answers equal prompts alike in every other run, and never alike in the others. A
 several times: at any moment, or during a call, or while a checkpoint is being written; each time it is
 restarted from its last whole checkpoint. Before some kills it is stopped for a while (SIGSTOP). With
 `--lose-checkpoints` the last checkpoint is sometimes lost in a kill; with `--new-folders` each attempt has
-another output folder. With several ranks, or under Ray,
-half of the kills hit one rank, or the driver, alone, and the rest a moment later.
+another output folder. With several ranks, or under Ray, half of the kills hit one rank, or the driver,
+alone, and the rest a moment later.
 
 `checker.py` has the invariants. It reads the run's ledger and journal, the teacher's log, and the notes of
 `tests/helpers/soak_recorder.py` around the engine (under Ray in the engine's process): every plan of a

@@ -56,7 +56,7 @@ def hold(folder: Path, name: str = "lock") -> None:
 
 @contextmanager
 def kept(folder: Path) -> Iterator[str | None]:
-    """Keep other processes out of a folder inside. Yield the name of one that is in it, or None."""
+    """Keep other processes out of a folder for a while. Yield the name of one that is in it, or None."""
     try:
         file = _opened(folder / "lock")
     except OSError:

@@ -62,6 +62,7 @@ class StepRewards:
 
     @property
     def state(self) -> StepRewardsState:
+        """Return the rewards as JSON values, for a checkpoint."""
         return {
             "unfit": self._unfit,
             "templated": self._by_manner[True],

@@ -16,6 +16,7 @@ NO_KEY = re.compile(
 
 
 def is_transient(error: BaseException) -> bool:
+    """Check whether a retry may help."""
     status = _status(error)
     if NO_KEY.search(str(error)):
         return False
@@ -27,6 +28,7 @@ def is_transient(error: BaseException) -> bool:
 
 
 def may_be_paid(error: BaseException) -> bool:
+    """Check whether the call may have been answered, and billed."""
     if isinstance(error, EndpointFaultError):
         return error.answered
     return isinstance(error, TimeoutError) or _status(error) == 408
@@ -79,4 +81,5 @@ def retry_after(error: BaseException) -> float | None:
 
 
 def is_html(text: str) -> bool:
+    """Check whether a text has a web page in it."""
     return "<html" in text.lower() or "<!doctype html" in text.lower()

@@ -225,7 +225,7 @@ class LiteLLMModel:
 
         class EitherClient(HTTPHandler):  # type: ignore[misc]
             def post(self, *arguments: Any, **options: Any) -> Any:
-                """Both have this method; OpenAI's says which class it reads the answer as."""
+                """Post as OpenAI's client where a class for the answer is named, else as the handler."""
                 if "cast_to" in options:
                     return openai().post(*arguments, **options)
                 return super().post(*arguments, **options)

@@ -30,3 +30,22 @@ def check_same_rows(one: Rows, other: Rows) -> None:
         assert len(rows) == len(other[key]), key
         for values, others in zip(rows, other[key], strict=True):
             assert values == pytest.approx(others, abs=1e-3), key
+
+
+ROUNDING = 0.01
+"""Of the distance that training goes: rows are summed in another order."""
+
+
+def furthest(weights: Mapping[str, Any], others: Mapping[str, Any]) -> float:
+    """Return the greatest difference between the weights of two policies."""
+    assert weights.keys() == others.keys()
+    return max(float((weights[name] - others[name]).abs().max()) for name in weights)
+
+
+def check_no_further(distance: float, of_bare_runs: float, trained: float) -> None:
+    """Check that a run ends no further from a bare one than another bare run does, or than rounding goes.
+
+    `trained` is the distance that training goes. Two bare runs that differ by a tenth of it show nothing.
+    """
+    limit = max(2 * of_bare_runs, ROUNDING * trained)
+    assert distance <= min(limit, 10 * ROUNDING * trained)

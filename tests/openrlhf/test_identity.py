@@ -12,7 +12,7 @@ import pytest
 from safetensors.torch import load_file
 
 from helpers.openrlhf_run import TASKS, Result, rows, run_openrlhf
-from helpers.same_runs import check_same_rows, rows_by
+from helpers.same_runs import check_same_rows, furthest, rows_by
 
 pytestmark = pytest.mark.long
 
@@ -51,13 +51,6 @@ def names(result: Result) -> set[tuple[int, str]]:
     }
 
 
-def furthest(*folders: Path) -> float:
-    """Return the greatest difference between two saved policies' weights."""
-    first, second = (load_file(folder / "model" / "model.safetensors") for folder in folders)
-    assert first.keys() == second.keys()
-    return max(float((first[name] - second[name]).abs().max()) for name in first)
-
-
 def test_a_run_without_our_flags_is_one_of_openrlhf(tmp_path: Path) -> None:
     own = start(tmp_path / "own", "openrlhf.cli.train_ppo_ray")
     unflagged = start(tmp_path / "unflagged", WRAPPER)
@@ -65,7 +58,8 @@ def test_a_run_without_our_flags_is_one_of_openrlhf(tmp_path: Path) -> None:
     model = ("--coevo.reflection.model", "openai/nobody", "--coevo.preflight.reflection", "off")
     idle = start(tmp_path / "idle", WRAPPER, *flags, *model)
     check_same(unflagged, own)
-    difference = furthest(tmp_path / "own", tmp_path / "unflagged")
+    ends = [tmp_path / name / "model" / "model.safetensors" for name in ("own", "unflagged")]
+    difference = furthest(*map(load_file, ends))
     assert difference <= 1e-5
     check_same(idle, own)
     assert not (tmp_path / "unflagged/checkpoints/coevo").exists()

@@ -22,8 +22,8 @@ from prompt_coevo.types import Group
 
 HALF = {f"q{n}": ["", right_hint(task), "", "note please"] for n, task in enumerate(TASKS)}
 """Half of each group is templated, by texts of several lengths."""
-UNTIL = 40
-"""Tokens from here on are words that any completion may have."""
+WORDS = (8, 40)
+"""The ids from which completions are drawn: words, no marks of the chat template."""
 
 
 class Ghost:
@@ -35,7 +35,7 @@ class Ghost:
         lengths = torch.randint(1, 12, (len(prompt_ids),), generator=numbers).tolist()
         end = self.processing_class.eos_token_id  # type: ignore[attr-defined]
         ids = [
-            [*torch.randint(8, UNTIL, (length,), generator=numbers).tolist(), end]
+            [*torch.randint(*WORDS, (length,), generator=numbers).tolist(), end]
             for length in lengths
         ]
         return ids if isinstance(self, RLOOTrainer) else (ids, None)
@@ -145,7 +145,7 @@ def a_row_has_another_rows_question(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("mutate", [one_row_keeps_its_template, a_row_has_another_rows_question])
 def test_a_trace_is_found(make_trainer: Any, monkeypatch: pytest.MonkeyPatch, mutate: Any) -> None:
-    """One row of 32 in the second of four rounds is 1 % of them."""
-    bare = trained(make_trainer, GhostGRPO, templates=False)
+    """One row of eight in one of sixteen rounds is less than 1 % of them."""
+    bare = trained(make_trainer, GhostGRPO, templates=False, max_steps=16)
     mutate(monkeypatch)
-    assert differ(bare, trained(make_trainer, GhostGRPO, templates=True))
+    assert differ(bare, trained(make_trainer, GhostGRPO, templates=True, max_steps=16))

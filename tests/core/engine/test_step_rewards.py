@@ -64,6 +64,15 @@ def test_a_checkpoint_between_rollouts_and_their_update_keeps_them(
     assert told[0] == told[1] == [{"rollouts": 8, "reward": 0.5}]
 
 
+def test_without_the_journal_its_rewards_are_passed_over(
+    make_engine: Any, keyed_policy: Any
+) -> None:
+    engine, policy = make_engine(lambda prompt: "", algorithms=()), keyed_policy(4)
+    engine.begin(policy)
+    engine.observe([Rollout(one, "", 0.5) for one in engine.plan(sorted(policy.questions), 2)])
+    make_engine(lambda prompt: "", algorithms=(), sinks=()).load_state_dict(engine.state_dict())
+
+
 def test_keys_are_looked_for_once_a_write_and_those_of_that_moment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
