@@ -41,6 +41,7 @@ _NAMES: Final[Mapping[str, Iterable[str]]] = {
     ),
     _MAKER: (
         "RemoteExperienceMaker.make_experience",
+        "RemoteExperienceMaker.compute_advantages_and_returns",
         "RemoteExperienceMaker._dispatch_forward",
         "RemoteExperienceMaker._flatten_results",
     ),

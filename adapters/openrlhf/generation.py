@@ -144,9 +144,10 @@ class CoevoSamplesGenerator(SamplesGenerator):
         """End the run; a method may still ask for rollouts. A restarted run that had no step left comes
         here without having generated."""
         self._policy.generate_kwargs = generate_kwargs
-        self._begin()
-        self.prompts_dataloader.progress.settle(self.engine, self._policy, last=True)
-        self.engine.end(self._policy)
+        with self._policy.kept_awake():
+            self._begin()
+            self.prompts_dataloader.progress.settle(self.engine, self._policy, last=True)
+            self.engine.end(self._policy)
 
     def _begin(self) -> None:
         if not self._has_begun:
@@ -156,7 +157,7 @@ class CoevoSamplesGenerator(SamplesGenerator):
             self._has_begun = True
 
     def _between_steps(self) -> None:
-        with self._policy.weights.let_go():
+        with self._policy.weights.let_go(), self._policy.kept_awake():
             self._begin()
             self.prompts_dataloader.progress.settle(self.engine, self._policy)
 

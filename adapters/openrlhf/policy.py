@@ -20,6 +20,7 @@ from prompt_coevo.adapters.common.policy import (
 )
 from prompt_coevo.adapters.common.questions import QuestionIndex
 from prompt_coevo.adapters.common.success import Reported, scaled
+from prompt_coevo.adapters.openrlhf.contract import ADVICE
 from prompt_coevo.adapters.openrlhf.host import TOOL_ERROR, Dispatch, Reference, Response
 from prompt_coevo.adapters.openrlhf.late_texts import begins
 from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
@@ -72,11 +73,20 @@ class OpenRLHFPolicy(AdapterPolicy):
         with while_engines_live(), self.weights.batch(len(requests)):
             if self.asleep:
                 batch_vllm_engine_call(self._host.vllm_engines, "wake_up")
-            try:
-                return not_all_aborted(self._collected(sampled_alike(requests, self._sent)))
-            finally:
-                if self.asleep:
-                    batch_vllm_engine_call(self._host.vllm_engines, "sleep")
+                self.asleep = False
+            return not_all_aborted(self._collected(sampled_alike(requests, self._sent)))
+
+    @contextmanager
+    def kept_awake(self) -> Iterator[None]:
+        """Leave engines that a rollout inside wakes awake until the end: to sleep and to wake again moves
+        all weights, and a search asks for many batches."""
+        slept = self.asleep
+        try:
+            yield
+        finally:
+            if slept and not self.asleep:
+                batch_vllm_engine_call(self._host.vllm_engines, "sleep")
+                self.asleep = True
 
     def scored(
         self, assignment: Assignment, response: Response | None, late: LateText | None = None
@@ -158,8 +168,12 @@ def _number(given: float | torch.Tensor | list[float]) -> float:
 def _result(reference: Reference, failed: list[str]) -> Response | None:
     """Return the one response of a rollout, or None if it failed; add the error to `failed`."""
     try:
-        response: Response = ray.get(reference)[0]
+        responses: list[Response] = ray.get(reference)
     except ray.exceptions.RayTaskError as error:
         failed.append(str(error.cause))
         return None
-    return response
+    if len(responses) != 1:
+        raise HostError(
+            f"OpenRLHF sampled {len(responses)} responses where one was asked for; {ADVICE}"
+        )
+    return responses[0]

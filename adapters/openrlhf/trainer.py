@@ -12,7 +12,7 @@ from ray.actor import ActorHandle
 from prompt_coevo.adapters.common.ratio_tensors import TEMPLATE_EFFECT
 from prompt_coevo.adapters.common.trackers.tables import Tables
 from prompt_coevo.adapters.common.trackers.texts import Writing
-from prompt_coevo.adapters.openrlhf.contract import check_part
+from prompt_coevo.adapters.openrlhf.contract import ADVICE, check_part
 from prompt_coevo.adapters.openrlhf.generation import CoevoSamplesGenerator
 from prompt_coevo.adapters.openrlhf.host import class_of
 from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
@@ -20,6 +20,7 @@ from prompt_coevo.adapters.openrlhf.ratio import CoevoExperienceMaker
 from prompt_coevo.adapters.openrlhf.stateful_loader import METRICS, TEXTS
 from prompt_coevo.adapters.openrlhf.trackers import open_trackers
 from prompt_coevo.adapters.openrlhf.weights import CoevoVLLMLock
+from prompt_coevo.errors import HostError
 
 if TYPE_CHECKING:
     from openrlhf.utils.logging_utils import TensorboardLogger, WandbLogger
@@ -76,7 +77,12 @@ class _Logs(_TakesOurs):
         client_states: dict[str, Any] | None = None,
     ) -> None:
         loader_state = (client_states or {}).get("data_loader_state_dict", {})
-        metrics, tables = loader_state.pop(METRICS, {}), loader_state.pop(TEXTS, None)
+        if METRICS not in loader_state:
+            raise HostError(
+                "OpenRLHF ended a step without the state of its dataloader, in which our metrics are and "
+                f"with which ours is saved; {ADVICE}"
+            )
+        metrics, tables = loader_state.pop(METRICS), loader_state.pop(TEXTS, None)
         effect, self.experience_maker.template_effect = self.experience_maker.template_effect, None
         if effect is not None:
             metrics = {**metrics, TEMPLATE_EFFECT: effect}

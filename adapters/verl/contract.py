@@ -22,32 +22,38 @@ from prompt_coevo.adapters.verl.rollouts import extras_of
 from prompt_coevo.errors import HostError
 
 _ADVICE: Final = "install a VeRL that this adapter supports, such as 0.9.1"
-_LOGS, _METRICS = "_consume_sync_metrics", "_pending_sync_metrics"
-"""VeRL's method that logs what a step leaves for it, and where it finds our metrics."""
 _COMMON: Final = (
     "_balance_batch",
     "_build_replay_buffer",
     "_compute_advantage",
     "_compute_old_log_prob",
     "_compute_reward_colocate",
-    _LOGS,
+    "_consume_sync_metrics",
     "_dump_generations",
     "_get_required_batch_multiple",
     "_init_dataloader",
     "_load_checkpoint",
     "_save_checkpoint",
+    "_validate",
     "fit",
     "on_step_begin",
     "on_step_end",
     "on_train_end",
 )
-_AHEAD: Final = (*_COMMON, "_reissue_inflight_prompts")
+_AHEAD: Final = (*_COMMON, "_add_async_warmup_batches", "_reissue_inflight_prompts")
 LEANT_ON: Final[Mapping[str, tuple[type, Sequence[str]]]] = {
     "sync": (PPOTrainerSync, _COMMON),
     "colocate_async": (PPOTrainerColocateAsync, _AHEAD),
     "separate_async": (PPOTrainerSeparateAsync, _AHEAD),
 }
 """Methods that are overridden or called, with their classes, by trainer mode."""
+_MENTIONED: Final[Mapping[str, Sequence[str]]] = {
+    "_add_async_warmup_batches": ("_restored_tq_prompt_count",),
+    "_consume_sync_metrics": ("_pending_sync_metrics",),
+    "_dump_generations": ("dump_path", "reward_extra_infos_dict"),
+    "_validate": ("validate",),
+}
+"""Attributes, columns and parameters that we set or look for, by the method of VeRL that has them."""
 _DROPS: Final = "_clear_groups"
 _DROPPED_FROM: Final = ("finished_keys", "partitions")
 _TELLS_THE_OLD: Final = "_stale_terminal_keys"
@@ -61,12 +67,14 @@ def check_names(mode: str) -> None:
     for name in names:
         if not hasattr(owner, name):
             raise HostError(f"VeRL's {owner.__name__} has no {name}, which +coevo needs; {_ADVICE}")
-    reading = getattr(owner, _LOGS).__code__
-    if _METRICS not in (*reading.co_names, *reading.co_consts):
-        raise HostError(
-            f"VeRL's {owner.__name__} does not read {_METRICS}, through which +coevo logs its metrics; "
-            f"{_ADVICE}"
-        )
+        code = getattr(owner, name).__code__
+        there = {*code.co_names, *code.co_varnames, *code.co_consts}
+        for part in _MENTIONED.get(name, ()):
+            if part not in there:
+                raise HostError(
+                    f"VeRL's {owner.__name__}.{name} does not know {part}, which +coevo needs; "
+                    f"{_ADVICE}"
+                )
 
 
 def check_dropping(buffer: ReplayBuffer) -> None:

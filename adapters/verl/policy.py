@@ -20,12 +20,12 @@ from prompt_coevo.adapters.common.policy import AdapterPolicy, not_all_aborted
 from prompt_coevo.adapters.verl.generation import Dispatcher
 from prompt_coevo.adapters.verl.liveness import Liveness, samplers
 from prompt_coevo.adapters.verl.rollouts import (
-    OVER,
     OWN_REWARD,
     SampledBy,
     Success,
     Tag,
     collect,
+    is_over,
     session,
     tags_of,
     texts_of,
@@ -147,8 +147,8 @@ class VerlPolicy(AdapterPolicy):
 
 
 def _over(tags: Mapping[str, Tag]) -> set[str]:
-    """Return the keys of rollouts that have ended, successfully or not."""
-    return {key for key, tag in tags.items() if tag.get("status") in OVER}
+    """Return the keys of groups that have ended, successfully or not."""
+    return {key for key, tag in tags.items() if tag.get("is_prompt") and is_over(tag)}
 
 
 def _uid(key: str, tag: Tag) -> str | None:

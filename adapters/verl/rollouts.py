@@ -25,12 +25,13 @@ SampledBy: TypeAlias = Callable[[Extra], PolicyVersion]
 BEGAN_WITH: Final = "min_global_steps"
 """VeRL's extra field for the weights that a rollout began with: the global step after which they came."""
 
+_ADVICE: Final = "install a VeRL that this adapter supports"
 _AT_ONCE: Final = 512
 """Responses fetched per call; at 8 000 tokens each they are 33 MB."""
 
 
-OVER: Final = ("finished", "failure")
-"""VeRL's statuses of a rollout that has ended."""
+_STATUSES: Final = {"pending": False, "running": False, "finished": True, "failure": True}
+"""VeRL's statuses of a group, and which of them say that it has ended."""
 
 
 class Success:
@@ -72,6 +73,18 @@ def tags_of(partition: str) -> dict[str, Tag]:
     return tags
 
 
+def is_over(tag: Tag) -> bool:
+    """Check whether a group has ended, successfully or not.
+
+    Raises HostError for an unknown status, for which the adapter would wait without end.
+    """
+    if (status := tag.get("status")) not in _STATUSES:
+        raise HostError(
+            f"VeRL reports the status {status!r} of a group, which +coevo does not know; {_ADVICE}"
+        )
+    return _STATUSES[status]
+
+
 def extras_of(rows: TensorDict) -> list[Extra]:
     """Return VeRL's column `extra_fields` row by row, unwrapped where VeRL wraps it."""
     return [getattr(extra, "data", extra) for extra in rows["extra_fields"]]
@@ -86,8 +99,18 @@ def session(key: str) -> tuple[str, int]:
 
 def distilled(keys: Sequence[str], planned: Mapping[str, Sequence[Assignment]]) -> list[str]:
     """Return the keys of rows that were sampled under a template and are trained on without it."""
-    sessions = {key: session(key) for key in keys}
-    return [key for key, (uid, member) in sessions.items() if planned[uid][member].distilled]
+    return [key for key in keys if _assigned(key, planned).distilled]
+
+
+def _assigned(key: str, planned: Mapping[str, Sequence[Assignment]]) -> Assignment:
+    """Return a row's assignment. Raises HostError for a rollout that was not planned."""
+    uid, member = session(key)
+    if member >= len(group := planned[uid]):
+        raise HostError(
+            f"question {group[0].question_id!r} came back with more than the {len(group)} rollouts that "
+            "were planned; leave a column __rollout_n__ out of the dataset, or set rollout.n"
+        )
+    return group[member]
 
 
 def unpunished(
@@ -174,6 +197,11 @@ def _rollout(
             f"a rollout of question {assignment.question_id!r} did not run through the agent loop of "
             f"+coevo (it reports {ran_as}); +coevo does not support an agent loop manager that ignores "
             "agent_name"
+        )
+    if extra.get(BEGAN_WITH) is None:
+        raise HostError(
+            f"a rollout does not say with which weights it began ({BEGAN_WITH} in its extra_fields), so "
+            f"its staleness is unknown; let your agent loop keep what the server returns, or {_ADVICE}"
         )
     version, status = sampled_by(extra), extra.get(STATUS)
     decides = success.of(reward, extra.get("reward_extra_info"))

@@ -268,8 +268,8 @@ class Coevolving(PPOTrainer):
         VeRL numbers weights by global steps; during a step they have the number of the previous one.
         """
         attempt, step = self._engine.policy_version
-        began = extra.get(BEGAN_WITH)
-        behind = 0 if began is None else max(0, self.global_steps - 1 - int(began))
+        now = self.global_steps - 1
+        behind = max(0, now - int(extra.get(BEGAN_WITH, now)))
         return PolicyVersion(attempt, max(0, step - behind))
 
     def _distilled(self, batch: KVBatchMeta) -> list[str]:

@@ -38,6 +38,7 @@ MUTANTS = [
     f"{TRAINER}.ppo_utils.samples_generator:SamplesGenerator._dispatch_prompts_to_vllm",
     f"{TRAINER}.ppo_utils.samples_generator:SamplesGenerator._process_response_into_experience",
     f"{TRAINER}.ppo_utils.experience_maker:RemoteExperienceMaker.make_experience",
+    f"{TRAINER}.ppo_utils.experience_maker:RemoteExperienceMaker.compute_advantages_and_returns",
     f"{TRAINER}.ppo_utils.experience_maker:RemoteExperienceMaker._dispatch_forward",
     f"{TRAINER}.ppo_utils.experience_maker:RemoteExperienceMaker._flatten_results",
     f"{TRAINER}.ppo_trainer:PromptDataset",
@@ -134,6 +135,14 @@ def test_a_part_that_is_not_ours_stops_the_run(
     monkeypatch.setattr(Host, "parts", {**OURS, **changed})
     with pytest.raises(HostError, match=told):
         type("Half", (half, Host), {})()
+
+
+def test_a_step_without_the_loaders_state_stops_the_run() -> None:
+    """As if OpenRLHF kept it under another name: metrics and resumes would silently go."""
+    half = trainer._Logs.__new__(trainer._Logs)
+    for states in (None, {}, {"loader": {}}, {"data_loader_state_dict": {}}):
+        with pytest.raises(HostError, match="ended a step without the state of its dataloader"):
+            half.save_logs_and_checkpoints(1, {}, states)
 
 
 def test_a_loader_with_another_dataset_stops_the_run() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,7 @@ import ray
 
 import standins.openrlhf
 from prompt_coevo.adapters.common.policy import RolloutsFailed
+from prompt_coevo.errors import HostError
 from prompt_coevo.settings.success import SuccessSettings
 from prompt_coevo.types import Assignment, PolicyVersion, RolloutRequest, Sampling
 
@@ -64,6 +66,28 @@ def test_what_fails_or_has_no_reward_is_aborted_with_one_warning(
 def test_where_all_of_them_fail_the_search_ends() -> None:
     with pytest.raises(RolloutsFailed, match="none of 2 rollouts came back"):
         Policy().rollout(ASKED[:2])
+
+
+def test_two_responses_for_one_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search would cost a multiple, and nobody would see it."""
+    monkeypatch.setattr(policy.ray, "get", lambda _: answer(1.0) * 2)
+    with pytest.raises(HostError, match="sampled 2 responses where one was asked for"):
+        Policy().rollout(ASKED[:1])
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_engines_sleep_once_after_all_batches(monkeypatch: pytest.MonkeyPatch, fails: bool) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr(policy, "batch_vllm_engine_call", lambda _, name: calls.append(name))
+    mine = Policy()
+    mine.asleep, mine._host.vllm_engines = True, []  # type: ignore[attr-defined]
+    with mine.kept_awake():
+        pass  # nothing is asked for, nobody is woken
+    with suppress(RolloutsFailed), mine.kept_awake():
+        mine.rollout(ASKED)
+        mine.rollout(ASKED[:1] if fails else ASKED)
+    assert calls == ["wake_up", "sleep"]
+    assert mine.asleep
 
 
 @pytest.mark.parametrize(

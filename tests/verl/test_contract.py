@@ -6,6 +6,7 @@ import ast
 import inspect
 import math
 import sys
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -22,12 +23,13 @@ from prompt_coevo.adapters.verl import (
     launch,
     policy,
     ratio,
+    rollouts,
     trainer,
 )
-from prompt_coevo.adapters.verl.contract import LEANT_ON, check_distilled
-from prompt_coevo.adapters.verl.distill import ERROR, TRAINED, fingerprint
+from prompt_coevo.adapters.verl.contract import _MENTIONED, LEANT_ON, check_distilled
+from prompt_coevo.adapters.verl.distill import COLUMN, ERROR, REWARD, TRAINED, fingerprint
 from prompt_coevo.adapters.verl.ratio import Ratio
-from prompt_coevo.adapters.verl.rollouts import unpunished
+from prompt_coevo.adapters.verl.rollouts import collect, distilled, is_over, unpunished
 from prompt_coevo.adapters.verl.trainer import CoevoTrainer
 from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment, Candidate, Rollout
@@ -56,14 +58,28 @@ def take_away(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> None:
             monkeypatch.delattr(one, name)
 
 
-@pytest.mark.parametrize("mode", LEANT_ON)
-def test_without_a_place_for_metrics_there_is_no_trainer(
-    monkeypatch: pytest.MonkeyPatch, mode: str
+@pytest.mark.parametrize(
+    ("method", "part"), [(method, part) for method, parts in _MENTIONED.items() for part in parts]
+)
+def test_without_what_a_method_shares_with_us_there_is_no_trainer(
+    monkeypatch: pytest.MonkeyPatch, method: str, part: str
 ) -> None:
-    owner, _ = LEANT_ON[mode]
-    monkeypatch.setattr(owner, "_consume_sync_metrics", lambda self: self._other_metrics)
-    with pytest.raises(HostError, match=r"does not read _pending_sync_metrics, through which"):
-        TRAINERS[mode](config())
+    owner, _ = LEANT_ON["colocate_async"]
+    code = getattr(owner, method).__code__
+
+    def renamed(names: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple("renamed" if name == part else name for name in names)
+
+    changed = code.replace(
+        co_names=renamed(code.co_names),
+        co_varnames=renamed(code.co_varnames),
+        co_consts=renamed(code.co_consts),
+    )
+    monkeypatch.setattr(owner, method, FunctionType(changed, {}))
+    with pytest.raises(
+        HostError, match=rf"Async\.{method} does not know {part}, which .coevo needs"
+    ):
+        TRAINERS["colocate_async"](config())
 
 
 @pytest.mark.parametrize(
@@ -164,6 +180,27 @@ def test_a_step_whose_rollouts_were_never_seen_ends_the_run(
     built._has_observed = False
     with pytest.raises(HostError, match="a step without computing advantages, so .coevo never saw"):
         built.on_step_end()
+
+
+@pytest.mark.parametrize("status", ["done", None])
+def test_a_status_that_is_unknown_is_not_waited_for(status: str | None) -> None:
+    with pytest.raises(HostError, match=f"VeRL reports the status {status!r} of a group, which"):
+        is_over({"status": status})  # type: ignore[typeddict-item]
+
+
+def test_a_rollout_that_was_not_planned_ends_the_run() -> None:
+    """As VeRL makes them for a column of the dataset with another number for each question."""
+    planned = {"u_1": [Assignment("q"), Assignment("q")]}
+    assert distilled(["u_1_0_0", "u_1_1_0"], planned) == []
+    with pytest.raises(HostError, match=r"'q' came back with more than the 2 .*__rollout_n__"):
+        distilled(["u_1_2_0"], planned)
+
+
+def test_a_rollout_that_hides_its_weights_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    extra = {COLUMN: [0, 0, 0], REWARD: 1.0}
+    monkeypatch.setattr(rollouts, "tq", Rows(extra_fields=NonTensorStack(extra)))
+    with pytest.raises(HostError, match=r"does not say with which weights it began .min_global_st"):
+        collect(["u_0_0"], "train", {"u": [Assignment("q")]}, None, None)  # type: ignore[arg-type]
 
 
 # The first distilled round
