@@ -7,8 +7,8 @@ writes it into TransferQueue as usual. Half of the rollouts run under one of 16 
 a tenth is never solved, four tenths always, the others in half of their rollouts. Measured are the
 seconds that our code takes on the driver, and the bytes moved because of us: the plans on the way to the
 workers, what they leave in all rows, and what is fetched of the rows, for a method that reads no text and
-for the stream; what correcting the sampler's log-probs of half of the rows costs; and, to compare with, the
-bytes of the batch itself.
+for the stream; the seconds of taking the templates out of the sampler's log-probs of half of the rows; and,
+to compare with, the bytes of the batch itself.
 CPU seconds cover all of the driver's threads; wall seconds also show how busy the machine is.
 """
 
@@ -31,19 +31,22 @@ import numpy as np
 import ray
 import torch
 import transfer_queue as tq
+import verl.trainer.ppo.v1.trainer_base as host
 from omegaconf import OmegaConf
 from random_tokens import LOOP
 from tensordict import TensorDict
+from verl.protocol import DataProto
 from verl.trainer.ppo.v1 import AgentLoopManagerTQ
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from verl.utils import tensordict_utils as tu
 
 from prompt_coevo import Coevolution, Settings, hookimpl
+from prompt_coevo.adapters.common.patching import swapped
 from prompt_coevo.adapters.common.questions import QuestionIndex
 from prompt_coevo.adapters.verl.distill import COLUMN
 from prompt_coevo.adapters.verl.generation import Dispatcher
-from prompt_coevo.adapters.verl.ratio import Ratio
+from prompt_coevo.adapters.verl.ratio import correcting_the_sampler, measuring_plain_rows
 from prompt_coevo.adapters.verl.rollouts import Success
 from prompt_coevo.adapters.verl.trainer import CoevoTrainer
 from prompt_coevo.types import Candidate, MemberPlan
@@ -102,13 +105,6 @@ class Seconds:
             return data
 
         return read
-
-    def writing(self, original: Any) -> Any:
-        def write(*args: Any, fields: Any, **kwargs: Any) -> Any:
-            self.fetched += _size_of(fields)
-            return original(*args, fields=fields, **kwargs)
-
-        return write
 
 
 def _size_of(data: Any) -> int:
@@ -192,7 +188,7 @@ def step(
     taken_in, taken_in_cpu = time.perf_counter() - began, time.process_time() - cpu
     tq.kv_batch_get = original
 
-    seen_by_ratio, ratio_cpu = exchange(list(found.keys))
+    corrected_cpu = correction(options)
 
     some = list(found.keys)[:: max(1, len(found.keys) // 64)]
     stored = tq.kv_batch_get(keys=some, partition_id="train")
@@ -217,26 +213,29 @@ def step(
         "fetches": seen.calls,
         "batch_bytes": int(whole),
         "moved_share": round(moved / whole, 5),
-        "ratio_cpu_s": round(ratio_cpu, 3),
-        "ratio_bytes": seen_by_ratio,
-        "ratio_share": round(seen_by_ratio / whole, 5),
+        "correction_cpu_s": round(corrected_cpu, 3),
     }
 
 
-def exchange(keys: list[str]) -> tuple[int, float]:
-    """Correct the sampler's log-probs of half of the rows; return the bytes moved and the CPU seconds."""
-    sampled = tq.kv_batch_get(keys=keys, partition_id="train", select_fields=["rollout_log_probs"])
-    trained = TensorDict({"old_log_probs": sampled["rollout_log_probs"]}, batch_size=len(keys))
-    tq.kv_batch_put(keys=keys, partition_id="train", fields=trained)
-    ratio, seen = Ratio(has_sampler=True), Seconds()
-    ratio._is_checked = True  # the names are checked in the first step alone
-    reads, writes = tq.kv_batch_get, tq.kv_batch_put
-    tq.kv_batch_get, tq.kv_batch_put = seen.reading(reads), seen.writing(writes)
+def correction(options: Any) -> float:
+    """Return the CPU seconds of taking the templates out of the log-probs of half of the rows, in what VeRL
+    has on the driver. Nothing is moved for it."""
+    number = options.questions * options.rollouts
+    keys = [str(place) for place in range(number)]
+    columns = ("old_log_probs", "rollout_log_probs", "response_mask")
+    whole = DataProto(
+        batch=TensorDict(
+            {name: torch.ones(number, options.tokens) for name in columns}, batch_size=number
+        )
+    )
+    name, metrics = "compute_rollout_correction_and_add_to_batch", "calculate_debug_metrics"
     cpu = time.process_time()
-    ratio.exchange(keys, keys[::2], "train")
-    used = time.process_time() - cpu
-    tq.kv_batch_get, tq.kv_batch_put = reads, writes
-    return seen.fetched, used
+    with swapped(host, metrics, lambda _: {}), swapped(host, name, lambda data, config: None):
+        with measuring_plain_rows(keys, keys[::2]):
+            getattr(host, metrics)(whole)
+        with correcting_the_sampler(keys, keys[::2], {}):
+            getattr(host, name)(whole, None)
+    return time.process_time() - cpu
 
 
 def take_in(dispatcher: Dispatcher, engine: Coevolution, keys: list[str], tokenizer: Any) -> None:

@@ -229,7 +229,7 @@ class CoevoSamplesGenerator(SamplesGenerator):
         assignment, trained, question = self._asked[number]
         if self._evaluates:  # OpenRLHF looks up data sources by the prompt
             return make({**response, "prompt": question}, **kwargs)
-        late = self._texts.late(number, response)
+        late = self._texts.late(number)
         rollout = self._observed[number] = self._policy.scored(assignment, response, late)
         if response.get("reward") is None:
             raise HostError(

@@ -24,18 +24,20 @@ class BatchTexts:
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self._tokenizer = tokenizer
-        self._tokens: dict[str, list[int] | Tensor] = {}
+        self._tokens: dict[str, tuple[list[int] | Tensor, int]] = {}
+        """Sequences, (1, L) as a tensor, and where the policy's own tokens begin."""
         self._texts = LateTexts(self._decoded)
 
-    def late(self, number: int, response: Response) -> LateText:
+    def late(self, number: int) -> LateText:
         """Return a placeholder for the text of the response with this number."""
-        self._tokens[str(number)] = response["observation_tokens"][begins(response) :]
         return self._texts.late(str(number))
 
     def keep(self, number: int, response: Response, made: Experience) -> None:
-        """Share the tokens of the Experience made of a response, unless OpenRLHF truncated it."""
-        if made.sequences.shape[1] == len(response["observation_tokens"]):
-            self._tokens[str(number)] = made.sequences[0, begins(response) :]
+        """Keep a response's tokens: those of the Experience made of it, unless OpenRLHF truncated them."""
+        tokens: list[int] | Tensor = response["observation_tokens"]
+        if made.sequences.shape[1] == len(tokens):
+            tokens = made.sequences
+        self._tokens[str(number)] = tokens, begins(response)
 
     def close(self) -> None:
         """Decode the texts of rollouts that are still held, and release the tokens."""
@@ -44,6 +46,9 @@ class BatchTexts:
 
     def _decoded(self, names: Sequence[str]) -> list[str]:
         found = [self._tokens[name] for name in names]
-        ids = [one.tolist() if isinstance(one, Tensor) else one for one in found]
+        ids = [
+            (tokens[0].tolist() if isinstance(tokens, Tensor) else tokens)[start:]
+            for tokens, start in found
+        ]
         texts: list[str] = self._tokenizer.batch_decode(ids, skip_special_tokens=True)
         return texts

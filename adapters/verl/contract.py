@@ -49,11 +49,16 @@ LEANT_ON: Final[Mapping[str, tuple[type, Sequence[str]]]] = {
 """Methods that are overridden or called, with their classes, by trainer mode."""
 _MENTIONED: Final[Mapping[str, Sequence[str]]] = {
     "_add_async_warmup_batches": ("_restored_tq_prompt_count",),
+    "_compute_advantage": ("compute_rollout_correction_and_add_to_batch",),
+    "_compute_old_log_prob": ("calculate_debug_metrics",),
     "_consume_sync_metrics": ("_pending_sync_metrics",),
     "_dump_generations": ("dump_path", "reward_extra_infos_dict"),
     "_validate": ("validate",),
 }
-"""Attributes, columns and parameters that we set or look for, by the method of VeRL that has them."""
+"""Names that we set, replace or look for, by the method of VeRL that knows them."""
+_SAMPLER: Final = "rollout_log_probs"
+_READ_BY: Final = {"_compute_advantage", "_compute_old_log_prob"}
+"""The methods in which VeRL reads the sampler's log-probs; there our rows are changed."""
 _DROPS: Final = "_clear_groups"
 _DROPPED_FROM: Final = ("finished_keys", "partitions")
 _TELLS_THE_OLD: Final = "_stale_terminal_keys"
@@ -64,17 +69,39 @@ _LOOKED_AT: Final = 64
 def check_names(mode: str) -> None:
     """Raise HostError if VeRL's trainer of a mode lacks a method that ours relies on."""
     owner, names = LEANT_ON[mode]
+    known = _known_by_methods(owner)
     for name in names:
         if not hasattr(owner, name):
             raise HostError(f"VeRL's {owner.__name__} has no {name}, which +coevo needs; {_ADVICE}")
-        code = getattr(owner, name).__code__
-        there = {*code.co_names, *code.co_varnames, *code.co_consts}
         for part in _MENTIONED.get(name, ()):
-            if part not in there:
+            if part not in known[name]:
                 raise HostError(
                     f"VeRL's {owner.__name__}.{name} does not know {part}, which +coevo needs; "
                     f"{_ADVICE}"
                 )
+    readers = {name for name, mentioned in known.items() if _SAMPLER in mentioned}
+    if new := sorted(readers - _READ_BY):
+        raise HostError(
+            f"VeRL's {owner.__name__}.{new[0]} reads {_SAMPLER}, which are under the template in templated "
+            f"rows; {_ADVICE}"
+        )
+
+
+def _known_by_methods(owner: type) -> dict[str, set[object]]:
+    """Return the names and constants in a class's methods, and in those that they call by `super`."""
+    known: dict[str, set[object]] = {}
+    ends: set[str] = set()
+    for one in owner.__mro__:
+        for name, method in vars(one).items():
+            code = getattr(method, "__code__", None)
+            if code is None or name in ends:
+                continue
+            tuples = [const for const in code.co_consts if isinstance(const, tuple)]
+            parts = (code.co_names, code.co_varnames, code.co_consts, *tuples)
+            known.setdefault(name, set()).update(*parts)
+            if "super" not in code.co_names:
+                ends.add(name)
+    return known
 
 
 def check_dropping(buffer: ReplayBuffer) -> None:

@@ -1,33 +1,35 @@
-"""Hide the template in the sampler's log-probs of distilled rows from VeRL's corrections.
+"""Hide the template in the sampler's log-probs of distilled rows from VeRL's metrics and corrections.
 
 VeRL computes old log-probs on the question, because our agent loop returned that prompt; the sampler's
-log-probs are under the template. Only distilled rows are changed here, before VeRL computes advantages.
+log-probs are under the template. VeRL compares the two in two places, on the driver, where it has fetched
+both: there the distilled rows are changed in memory, so nothing else is fetched or written. The stored
+column keeps the sampler's own values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, TypeAlias
 
 import torch
 import transfer_queue as tq
+import verl.trainer.ppo.v1.trainer_base as host
 from tensordict import TensorDict
 from verl.protocol import DataProto
-from verl.utils.debug.metrics import calculate_debug_metrics
 
+from prompt_coevo.adapters.common.patching import swapped
 from prompt_coevo.adapters.common.ratio_tensors import (
     TEMPLATE_EFFECT,
     template_effect,
     without_template,
 )
-from prompt_coevo.adapters.verl.contract import check_distilled
 from prompt_coevo.errors import HostError
 
 _OLD, _SAMPLER, _MASK = "old_log_probs", "rollout_log_probs", "response_mask"
 _ADVANTAGES: Final = "advantages"
-_FIELDS: Final = (_OLD, _SAMPLER)
-_MEASURED: Final = 64
-"""Rows from which VeRL's metrics of the sampler are computed: all would pass through the driver."""
+UnderTemplate: TypeAlias = Mapping[str, torch.Tensor]
+"""Log-probs of distilled rows after the prompt they were sampled under, (T,), by key."""
 
 
 def punish_nothing(keys: Sequence[str], partition: str) -> None:
@@ -44,96 +46,70 @@ def punish_nothing(keys: Sequence[str], partition: str) -> None:
     tq.kv_batch_put(keys=list(keys), partition_id=partition, fields=fields)
 
 
-class Ratio:
-    """Corrects the distilled rows of each step.
+@contextmanager
+def measuring_plain_rows(keys: Sequence[str], distilled: Sequence[str]) -> Iterator[None]:
+    """Let VeRL compute its metrics of sampler and trainer, for a batch with these keys, from rows that are
+    not distilled. Without such rows there are none."""
+    if not distilled:
+        yield
+        return
+    original: Callable[[DataProto], dict[str, float]] = host.calculate_debug_metrics
+    rows = _chosen(keys, distilled)
 
-    `has_sampler`: there are log-probs of the sampler; without them there is nothing to correct.
+    def measured(data: DataProto) -> dict[str, float]:
+        data.batch[_MASK][rows] = 0  # VeRL's own copy, of which this is the last use
+        return original(data) if data.batch[_MASK].any() else {}
+
+    with swapped(host, "calculate_debug_metrics", measured):
+        yield
+
+
+@contextmanager
+def correcting_the_sampler(
+    keys: Sequence[str], distilled: Sequence[str], under: UnderTemplate
+) -> Iterator[None]:
+    """Let VeRL's correction for its sampler, for a batch with these keys, find no template's effect.
+
+    `under` has the distilled rows' log-probs with `distill_forward`, and is empty without.
     """
+    if not distilled:
+        yield
+        return
+    original: Callable[..., Any] = host.compute_rollout_correction_and_add_to_batch
+    rows = _chosen(keys, distilled)
 
-    def __init__(self, has_sampler: bool) -> None:
-        self._has_sampler = has_sampler
-        self._is_checked = False
-        self._exchanged: set[str] = set()
+    def corrected(data: DataProto, *args: Any) -> Any:
+        on_question, by_sampler = data.batch[_OLD], data.batch[_SAMPLER]
+        clean = on_question[rows]
+        if under:
+            moved = torch.zeros_like(clean)
+            for place, number in enumerate(rows.tolist()):
+                found = under[keys[number]]
+                moved[place, : len(found)] = found
+            every = torch.ones_like(clean, dtype=torch.bool)
+            clean = without_template(clean, by_sampler[rows], every, moved)
+        by_sampler[rows] = clean.to(by_sampler.dtype)
+        return original(data, *args)
 
-    def exchange(
-        self,
-        keys: Sequence[str],
-        distilled: Sequence[str],
-        partition: str,
-        under_template: torch.Tensor | None = None,
-    ) -> dict[str, float]:
-        """Correct the `distilled` among the rows `keys` in TransferQueue, once old log-probs are there.
-
-        `under_template`: their log-probs after the prompt they were sampled under, jagged, (B, T), with
-        `distill_forward`. Returns VeRL's metrics of the difference between sampler and trainer, recomputed
-        from some of the rows that are not distilled, and with `distill_forward` the template's effect as a
-        metric of its own. Raises HostError for malformed rows.
-        """
-        self._exchanged = set(distilled)
-        if distilled and not self._is_checked:
-            check_distilled(distilled, partition)
-            if self._has_sampler:  # what is written below would be there under any name
-                _read(distilled, partition, _FIELDS)
-            self._is_checked = True
-        metrics: dict[str, float] = {}
-        if not distilled or not (self._has_sampler or under_template is not None):
-            return metrics
-        fields = [_OLD]  # all that the sampler's become, without their template's effect
-        if under_template is not None:
-            fields += [_MASK, _SAMPLER] if self._has_sampler else [_MASK]
-        rows = _read(distilled, partition, fields)
-        if under_template is not None:
-            metrics[TEMPLATE_EFFECT] = _effect(rows, under_template)
-        if not self._has_sampler:
-            return metrics
-        self._change(list(distilled), partition, rows, under_template)
-        return metrics | self._difference(keys, partition)
-
-    def _difference(self, keys: Sequence[str], partition: str) -> dict[str, float]:
-        """Return VeRL's metrics of the difference between sampler and trainer."""
-        # Without others, of distilled rows: VeRL's own value would have their templates' effect.
-        measured = [key for key in keys if key not in self._exchanged] or list(keys)
-        some = measured[:: -(-len(measured) // _MEASURED)]
-        data = _read(some, partition, ["responses", _MASK, *_FIELDS])
-        found: dict[str, float] = calculate_debug_metrics(DataProto(batch=data.to_padded_tensor()))
-        return found
-
-    def settle(self, distilled: Sequence[str]) -> None:
-        """Raise HostError if `exchange` has not seen these rows. Call it when advantages are computed."""
-        if not self._exchanged.issuperset(distilled):
-            raise HostError(
-                "VeRL computed advantages before old log-probs, so templated rollouts would be trained "
-                "on with log-probs under their template; install a VeRL that this adapter supports"
-            )
-        self._exchanged.clear()
-
-    def _change(
-        self, keys: list[str], partition: str, rows: TensorDict, under_template: torch.Tensor | None
-    ) -> None:
-        old = rows[_OLD]
-        clean = old.values()
-        if under_template is not None:
-            sampler = rows[_SAMPLER].values()
-            every = torch.ones_like(sampler, dtype=torch.bool)
-            clean = without_template(clean, sampler, every, under_template.values())
-        jagged = torch.nested.nested_tensor_from_jagged(clean, old.offsets())
-        fields = TensorDict({_SAMPLER: jagged}, batch_size=len(keys))
-        tq.kv_batch_put(keys=keys, partition_id=partition, fields=fields)
+    with swapped(host, "compute_rollout_correction_and_add_to_batch", corrected):
+        yield
 
 
-def _read(keys: Sequence[str], partition: str, fields: Sequence[str]) -> TensorDict:
-    rows = tq.kv_batch_get(keys=list(keys), partition_id=partition, select_fields=list(fields))
+def effect(distilled: Sequence[str], partition: str, under: UnderTemplate) -> dict[str, float]:
+    """Return the effect of these rows' templates on the policy, averaged over their tokens, as a metric."""
+    fields = [_OLD, _MASK]
+    rows = tq.kv_batch_get(keys=list(distilled), partition_id=partition, select_fields=fields)
     if missing := sorted(set(fields) - set(rows.keys())):
         raise HostError(
-            f"the rows of a templated round have no {', '.join(missing)} in TransferQueue, so they "
-            "cannot be trained on without their template; install a VeRL that this adapter supports"
+            f"the rows of a templated round have no {', '.join(missing)} in TransferQueue, which "
+            "coevo.distill_forward needs; leave it out, or install a VeRL that this adapter supports"
         )
-    return rows
+    after = torch.cat([under[key] for key in distilled])
+    total, tokens = template_effect(rows[_OLD].values(), after, rows[_MASK].values())
+    return {TEMPLATE_EFFECT: total / tokens if tokens else 0.0}
 
 
-def _effect(rows: TensorDict, under_template: torch.Tensor) -> float:
-    """Return the effect of these rows' templates on the policy, averaged over their tokens."""
-    total, tokens = template_effect(
-        rows[_OLD].values(), under_template.values(), rows[_MASK].values()
-    )
-    return total / tokens if tokens else 0.0
+def _chosen(keys: Sequence[str], distilled: Sequence[str]) -> torch.Tensor:
+    """Return the places of the distilled rows among all, (N,)."""
+    those = set(distilled)
+    return torch.tensor([place for place, key in enumerate(keys) if key in those])

@@ -21,7 +21,7 @@ from prompt_coevo.adapters.common.open_engine import open_engine
 from prompt_coevo.adapters.common.patching import swapped, wrap
 from prompt_coevo.adapters.common.trackers.texts import Texts, Writing
 from prompt_coevo.adapters.verl.checks import agent_loops, check_config, prompt_limit, workload
-from prompt_coevo.adapters.verl.contract import check_dropping, check_names
+from prompt_coevo.adapters.verl.contract import check_distilled, check_dropping, check_names
 from prompt_coevo.adapters.verl.distill import Extra
 from prompt_coevo.adapters.verl.dumps import RanUnder
 from prompt_coevo.adapters.verl.generation import Dispatcher
@@ -29,7 +29,13 @@ from prompt_coevo.adapters.verl.hydra_group import read_settings
 from prompt_coevo.adapters.verl.launch import TRAINERS
 from prompt_coevo.adapters.verl.policy import VerlPolicy
 from prompt_coevo.adapters.verl.questions import index_questions
-from prompt_coevo.adapters.verl.ratio import Ratio, punish_nothing
+from prompt_coevo.adapters.verl.ratio import (
+    UnderTemplate,
+    correcting_the_sampler,
+    effect,
+    measuring_plain_rows,
+    punish_nothing,
+)
 from prompt_coevo.adapters.verl.rollouts import (
     BEGAN_WITH,
     Success,
@@ -71,8 +77,8 @@ class Coevolving(PPOTrainer):
         check_names(self.mode)
         self._due = Due()
         self._ran_under = RanUnder()
-        self._has_ended = self._has_observed = False
-        self._ratio = Ratio(config.actor_rollout_ref.rollout.calculate_log_probs)
+        self._has_ended = self._has_observed = self._has_checked = False
+        self._under_template: UnderTemplate = {}
         super().__init__(config)
 
     # Set-up
@@ -165,14 +171,16 @@ class Coevolving(PPOTrainer):
             self._engine.end(self._policy)
 
     def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: dict[str, float]) -> KVBatchMeta:
-        """Compute old log-probs under the trained prompts, and correct those that a sampler gave.
+        """Compute old log-probs under the trained prompts.
 
         With `distill_forward`, distilled rows get another forward pass, under the prompts they were sampled
         with.
         """
         old_log_prob = super()._compute_old_log_prob
-        batch = old_log_prob(batch, metrics)
-        distilled, under_template = self._distilled(batch), None
+        distilled = self._distilled(batch)
+        with measuring_plain_rows(batch.keys, distilled):
+            batch = old_log_prob(batch, metrics)
+        self._under_template = {}
         if distilled and self._settings.distill_forward:
 
             def compute(rows: KVBatchMeta) -> KVBatchMeta:
@@ -183,10 +191,9 @@ class Coevolving(PPOTrainer):
                 old_log_prob(rows, {})
                 return rows
 
-            under_template = after_rollout_prompts(distilled, batch, compute)
-        metrics.update(
-            self._ratio.exchange(_real(batch), distilled, batch.partition_id, under_template)
-        )
+            found = after_rollout_prompts(distilled, batch, compute)
+            self._under_template = dict(zip(distilled, found.unbind(), strict=True))
+            metrics.update(effect(distilled, batch.partition_id, self._under_template))
         return batch
 
     def _forward_multiple(self, dp_size: int) -> int:
@@ -197,8 +204,13 @@ class Coevolving(PPOTrainer):
         return dp_size * (1 if by_tokens else int(rollout.log_prob_micro_batch_size_per_gpu))
 
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, float]) -> KVBatchMeta:
-        batch = super()._compute_advantage(batch, metrics)
-        self._ratio.settle(self._distilled(batch))
+        distilled = self._distilled(batch)
+        if distilled and not self._has_checked:
+            check_distilled(distilled, batch.partition_id)
+            self._has_checked = True
+        with correcting_the_sampler(batch.keys, distilled, self._under_template):
+            batch = super()._compute_advantage(batch, metrics)
+        self._under_template = {}
         self._observe(_real(batch), metrics)
         return batch
 

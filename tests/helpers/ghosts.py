@@ -1,13 +1,14 @@
 """Let completions not depend on the prompt, and give half of each group a template.
 
 Then a run with templates and one without train on the same rows. `say` is the script of the stand-in
-servers (`COEVO_TEST_SCRIPT`), `HALF` the method.
+servers (`COEVO_TEST_SCRIPT`), `HALF` the method, and `HALF_AND_ONE` one that trains a row on its template.
 """
 
 from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from typing import Final
 
 from prompt_coevo import hookimpl
@@ -41,6 +42,26 @@ class Half:
         ]
 
 
-HALF: Final = Method(
-    "half", lambda context: Half(), provides=frozenset({"template"}), may_distill=True
-)
+class HalfAndOne(Half):
+    """Plans the same, but the 41st templated rollout is trained on its template."""
+
+    def __init__(self) -> None:
+        self._left = 41
+
+    @hookimpl
+    def coevo_plan_group(self, question_id: str, group_size: int) -> list[MemberPlan]:
+        plans = super().coevo_plan_group(question_id, group_size)
+        for place, plan in enumerate(plans):
+            if plan.template is not EMPTY_TEMPLATE:
+                self._left -= 1
+                if not self._left:
+                    plans[place] = replace(plan, distill=False)
+        return plans
+
+
+def _method(name: str, kind: type[Half]) -> Method:
+    return Method(name, lambda context: kind(), provides=frozenset({"template"}), may_distill=True)
+
+
+HALF: Final = _method("half", Half)
+HALF_AND_ONE: Final = _method("half and one", HalfAndOne)

@@ -48,4 +48,5 @@ def check_no_further(distance: float, of_bare_runs: float, trained: float) -> No
     `trained` is the distance that training goes. Two bare runs that differ by a tenth of it show nothing.
     """
     limit = max(2 * of_bare_runs, ROUNDING * trained)
-    assert distance <= min(limit, 10 * ROUNDING * trained)
+    limit = min(limit, 10 * ROUNDING * trained)
+    assert distance <= limit, f"the distance {distance:.2g} is above {limit:.2g}"

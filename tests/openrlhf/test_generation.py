@@ -151,7 +151,7 @@ def test_the_text_of_a_response_that_openrlhf_cuts_off_is_whole() -> None:
     )
     texts = BatchTexts(tokenizer)
     response: Any = {"observation_tokens": [1, 2, 3, 4, 5], "action_ranges": [(2, 4), (4, 5)]}
-    rollout = Rollout.scored(Assignment("q"), texts.late(5, response), 1.0, PolicyVersion())
+    rollout = Rollout.scored(Assignment("q"), texts.late(5), 1.0, PolicyVersion())
     cut: Any = SimpleNamespace(sequences=torch.tensor([[1, 2, 3]]))
     texts.keep(5, response, cut)
     texts.close()

@@ -35,28 +35,51 @@ def weights(folder: Path) -> dict[str, Any]:
     return load_file(folder / "model.safetensors")
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        (),
-        ("--ds.packing_samples", "--train.dynamic_batch_enable", "--train.max_tokens_per_gpu=160"),
-        ("--algo.kl.use_loss", "--algo.kl.init_coef=1e-2", "--algo.kl.estimator=k3"),
-    ],
-    ids=["plain", "packed", "KL"],
+COLUMNS = (
+    ("step", "sequences", "action_mask"),
+    ("log_probs", "action_log_probs", "advantages"),
 )
-def test_templates_leave_no_trace(options: tuple[str, ...], tmp_path: Path) -> None:
-    bare = run(tmp_path / "bare", *options)
-    again = run(tmp_path / "again", *options)
-    half = ("--coevo.algorithms", "helpers.ghosts:HALF")
-    templated = run(tmp_path / "templated", *half, *options)
+
+
+def check(folder: Path, method: str, options: tuple[str, ...]) -> None:
+    """Compare a run under templates with two bare ones: its rows, and how far it ends from them."""
+    bare = run(folder / "bare", *options)
+    again = run(folder / "again", *options)
+    ours = ("--coevo.algorithms", f"helpers.ghosts:{method}")
+    templated = run(folder / "templated", *ours, *options)
     distilled = [row for row in templated.actor if row["info"].get("coevo_distilled")]
     assert 0 < len(distilled) < len(templated.actor)
-    exact = ("step", "sequences", "action_mask")
-    near = ("log_probs", "action_log_probs", "advantages")
-    check_same_rows(rows_by(templated.actor, exact, near), rows_by(bare.actor, exact, near))
     end = weights(bare.folder / "model")
     check_no_further(
         furthest(weights(templated.folder / "model"), end),
         furthest(weights(again.folder / "model"), end),
         furthest(weights(base_policy_path()), end),
     )
+    check_same_rows(rows_by(templated.actor, *COLUMNS), rows_by(bare.actor, *COLUMNS))
+
+
+PACKED = ("--ds.packing_samples", "--train.dynamic_batch_enable", "--train.max_tokens_per_gpu=160")
+RANKS = (
+    *("--actor.num_gpus_per_node=2", "--vllm.num_engines=2"),
+    *("--rollout.micro_batch_size=4", "--train.micro_batch_size=4"),
+)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        PACKED,
+        ("--algo.kl.use_loss", "--algo.kl.init_coef=1e-2", "--algo.kl.estimator=k3"),
+        (*RANKS, "--ds.zero_stage=3"),
+    ],
+    ids=["plain", "packed", "KL", "two ranks, ZeRO 3"],
+)
+def test_templates_leave_no_trace(options: tuple[str, ...], tmp_path: Path) -> None:
+    check(tmp_path, "HALF", options)
+
+
+def test_a_trace_is_found(tmp_path: Path) -> None:
+    """One row of 128 keeps its template."""
+    with pytest.raises(AssertionError, match="distance"):
+        check(tmp_path, "HALF_AND_ONE", ())

@@ -6,7 +6,7 @@ Stand-in: the sampler, which writes tokens from a fixed sequence whatever it is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,71 +14,16 @@ import torch
 from peft import LoraConfig
 from trl import GRPOTrainer, RLOOTrainer
 
-from helpers.trl_world import TASKS, FixedTemplates, right_hint
-from prompt_coevo import hookimpl
-from prompt_coevo.adapters.trl import CoevoCallback
+from helpers.torchrun import on_two_ranks
+from helpers.trl_ghost import GhostGRPO, GhostRLOO, give_templates, odd
 from prompt_coevo.adapters.trl.distill import PromptExchange
-from prompt_coevo.types import Group
-
-HALF = {f"q{n}": ["", right_hint(task), "", "note please"] for n, task in enumerate(TASKS)}
-"""Half of each group is templated, by texts of several lengths."""
-WORDS = (8, 40)
-"""The ids from which completions are drawn: words, no marks of the chat template."""
-
-
-class Ghost:
-    """Answers by a sequence of its own: for a trainer class to inherit from, before the trainer."""
-
-    def _generate_single_turn(self, prompt_ids: Sequence[Any], *_: Any, **__: Any) -> Any:
-        numbers = torch.Generator().manual_seed(self.__dict__.setdefault("asked", 0))
-        self.__dict__["asked"] += 1
-        lengths = torch.randint(1, 12, (len(prompt_ids),), generator=numbers).tolist()
-        end = self.processing_class.eos_token_id  # type: ignore[attr-defined]
-        ids = [
-            [*torch.randint(*WORDS, (length,), generator=numbers).tolist(), end]
-            for length in lengths
-        ]
-        return ids if isinstance(self, RLOOTrainer) else (ids, None)
-
-
-class GhostGRPO(Ghost, GRPOTrainer):
-    pass
-
-
-class GhostRLOO(Ghost, RLOOTrainer):
-    pass
-
-
-def odd(completion_ids: Any, **_: Any) -> list[float]:
-    """A reward with other values in each group."""
-    return [float(sum(ids) % 5) for ids in completion_ids]
-
-
-class Watch:
-    """Collects the templates of observed rollouts."""
-
-    def __init__(self, under: set[str]) -> None:
-        self._under = under
-
-    @hookimpl
-    def coevo_observe(self, groups: Sequence[Group]) -> None:
-        rollouts = [rollout for group in groups for rollout in group.rollouts]
-        self._under.update(
-            one.assignment.template.text
-            for one in rollouts
-            if one.assignment.templated and one.assignment.template
-        )
 
 
 def trained(make_trainer: Any, kind: type, templates: bool, **config: Any) -> dict[str, Any]:
     """Return the weights that were trained."""
     like = RLOOTrainer if kind is GhostRLOO else GRPOTrainer
     built = make_trainer(kind, reward_funcs=odd, like=like, **({"max_steps": 4} | config))
-    under: set[str] = set()
-    if templates:
-        plugins = {"templates": FixedTemplates(HALF), "watch": Watch(under)}
-        settings = {"algorithms": (), "question_id_column": "id"}
-        built.add_callback(CoevoCallback(built, settings, plugins=plugins))
+    under = give_templates(built) if templates else set()
     built.train()
     assert bool(under) == templates
     return {name: one.detach().clone() for name, one in built.model.named_parameters()}
@@ -149,3 +94,12 @@ def test_a_trace_is_found(make_trainer: Any, monkeypatch: pytest.MonkeyPatch, mu
     bare = trained(make_trainer, GhostGRPO, templates=False, max_steps=16)
     mutate(monkeypatch)
     assert differ(bare, trained(make_trainer, GhostGRPO, templates=True, max_steps=16))
+
+
+def test_templates_leave_no_trace_on_two_ranks(tmp_path: Path) -> None:
+    found = set()
+    for name, templates in (("bare", "0"), ("templated", "1")):
+        (tmp_path / name).mkdir()
+        on_two_ranks(Path(__file__).with_name("ghost_ranks.py"), str(tmp_path / name), templates)
+        found |= {(tmp_path / name / f"rank{rank}.txt").read_text() for rank in range(2)}
+    assert len(found) == 1

@@ -6,14 +6,18 @@ import ast
 import inspect
 import math
 import sys
+from pathlib import Path
 from types import FunctionType
 from typing import Any
 
 import pytest
 import torch
+import verl
+import verl.trainer.ppo.v1.trainer_base as host
 from hydra import compose, initialize_config_module
 from tensordict import NonTensorStack, TensorDict
 from verl.experimental.agent_loop import agent_loop
+from verl.protocol import DataProto
 from verl.trainer.ppo.v1 import PPOTrainerSync
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
@@ -28,7 +32,6 @@ from prompt_coevo.adapters.verl import (
 )
 from prompt_coevo.adapters.verl.contract import _MENTIONED, LEANT_ON, check_distilled
 from prompt_coevo.adapters.verl.distill import COLUMN, ERROR, REWARD, TRAINED, fingerprint
-from prompt_coevo.adapters.verl.ratio import Ratio
 from prompt_coevo.adapters.verl.rollouts import collect, distilled, is_over, unpunished
 from prompt_coevo.adapters.verl.trainer import CoevoTrainer
 from prompt_coevo.errors import HostError
@@ -75,7 +78,8 @@ def test_without_what_a_method_shares_with_us_there_is_no_trainer(
         co_varnames=renamed(code.co_varnames),
         co_consts=renamed(code.co_consts),
     )
-    monkeypatch.setattr(owner, method, FunctionType(changed, {}))
+    take_away(monkeypatch, owner, method)
+    monkeypatch.setattr(owner, method, FunctionType(changed, {}), raising=False)
     with pytest.raises(
         HostError, match=rf"Async\.{method} does not know {part}, which .coevo needs"
     ):
@@ -284,21 +288,76 @@ LOG_PROBS = {
 }
 
 
-def exchanged(monkeypatch: pytest.MonkeyPatch, **fields: Any) -> tuple[Ratio, Rows]:
-    rows = Rows(**distilled_rows(), **fields)
-    for module in (ratio, contract):
-        monkeypatch.setattr(module, "tq", rows)
-    monkeypatch.setattr(ratio, "calculate_debug_metrics", lambda _: {})
-    made = Ratio(has_sampler=True)
-    made.exchange(["a", "b"], ["a", "b"], "train")
-    return made, rows
+KEYS = ["a", "padding", "b"]
 
 
-@pytest.mark.parametrize("name", list(LOG_PROBS))
-def test_rows_without_log_probs_end_the_run(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    fields = {one: value for one, value in LOG_PROBS.items() if one != name}
+def padded() -> DataProto:
+    """Return what VeRL has on the driver of two rows with a padding row between them."""
+    return DataProto(
+        batch=TensorDict(
+            {
+                "old_log_probs": torch.tensor([[-1.0, 0.0], [0.0, 0.0], [-2.0, -3.0]]),
+                "rollout_log_probs": torch.tensor([[-0.5, 0.0], [0.0, 0.0], [-0.25, -0.125]]),
+                "response_mask": torch.tensor([[1, 0], [0, 0], [1, 1]]),
+                "responses": torch.tensor([[1, 0], [0, 0], [2, 3]]),
+            },
+            batch_size=3,
+        )
+    )
+
+
+def test_a_correction_finds_no_template(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+    name = "compute_rollout_correction_and_add_to_batch"
+    monkeypatch.setattr(
+        host, name, lambda data, config: seen.append(data.batch["rollout_log_probs"].tolist())
+    )
+    for those, under in (([], {}), (["b"], {}), (["b"], {"b": torch.tensor([-0.75, -1.125])})):
+        with ratio.correcting_the_sampler(KEYS, those, under):
+            getattr(host, name)(padded(), None)
+    plain = [[-0.5, 0.0], [0.0, 0.0]]
+    assert seen == [
+        [*plain, [-0.25, -0.125]],
+        [*plain, [-2.0, -3.0]],
+        [*plain, [-1.5, -2.0]],  # -2 - (-0.75 + 0.25): the sampler's own difference stays
+    ]
+
+
+def test_verls_metrics_of_the_sampler_are_of_plain_rows() -> None:
+    def measured(distilled: list[str]) -> dict[str, float]:
+        with ratio.measuring_plain_rows(KEYS, distilled):
+            return host.calculate_debug_metrics(padded())
+
+    largest = "training/rollout_probs_diff_max"
+    assert measured([])[largest] == pytest.approx(math.exp(-0.125) - math.exp(-3.0))
+    assert measured(["b"])[largest] == pytest.approx(math.exp(-0.5) - math.exp(-1.0))
+    assert measured(["a", "b"]) == {}
+
+
+@pytest.mark.parametrize("name", ["old_log_probs", "response_mask"])
+def test_a_second_pass_without_log_probs_ends_the_run(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(ratio, "tq", Rows(**{k: v for k, v in LOG_PROBS.items() if k != name}))
     with pytest.raises(HostError, match=f"the rows of a templated round have no {name}"):
-        exchanged(monkeypatch, **fields)
+        ratio.effect(["a", "b"], "train", {"a": torch.zeros(1), "b": torch.zeros(2)})
+
+
+def test_another_reader_of_the_samplers_log_probs_is_not_trained_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        PPOTrainerSync, "_update_actor", lambda self, batch: batch["rollout_log_probs"]
+    )
+    with pytest.raises(HostError, match=r"_update_actor reads rollout_log_probs, which are under"):
+        CoevoTrainer(config())
+
+
+def test_no_part_of_verl_that_trains_reads_them() -> None:
+    """A loss would see them under the template."""
+    folder = Path(verl.__file__).parent / "workers"
+    for path in [folder / "utils" / "losses.py", *folder.glob("engine_workers.py")]:
+        assert "rollout_log_probs" not in path.read_text()
 
 
 def test_rows_that_are_not_punished_have_no_negative_advantage(
@@ -323,11 +382,3 @@ def test_all_rows_of_a_rollout_that_is_not_punished_are_found() -> None:
     rollouts = [Rollout(one, "", reward) for one, reward in zip(plans, rewards, strict=True)]
     keys = ["u_0_0", "u_0_1", "u_1_0", "u_2_0", "v_0_0"]
     assert unpunished(keys, rollouts, planned) == ["u_0_0", "u_0_1", "v_0_0"]
-
-
-def test_advantages_before_old_log_probs_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    made, rows = exchanged(monkeypatch, **LOG_PROBS)
-    assert rows.fields["rollout_log_probs"].values().tolist() == [-1.0, -2.0, -3.0]
-    made.settle(["a", "b"])
-    with pytest.raises(HostError, match="advantages before old log-probs"):
-        made.settle(["a"])

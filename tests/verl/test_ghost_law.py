@@ -23,9 +23,10 @@ ACTOR, REF = "actor_rollout_ref.actor", "actor_rollout_ref.ref"
 PRECISIONS = ("param_dtype", "reduce_dtype", "buffer_dtype")
 
 
-def run(folder: Path, *overrides: str) -> Result:
+def run(folder: Path, *overrides: str, gpus: int = 1) -> Result:
     result = run_verl(
         folder,
+        gpus=gpus,
         overrides=[
             "reward.custom_reward_function.name=distinct_words",
             *("trainer.total_epochs=2", "trainer.save_freq=2", "data.shuffle=False"),
@@ -38,10 +39,39 @@ def run(folder: Path, *overrides: str) -> Result:
 
 
 def weights(result: Result, step: int = 4) -> dict[str, torch.Tensor]:
-    """Return the policy's weights after so many steps."""
-    (path,) = result.folder.glob(f"checkpoints/global_step_{step}/actor/model_*_rank_0.pt")
-    found = torch.load(path, weights_only=False)
-    return {name: getattr(one, "_local_tensor", one) for name, one in found.items()}
+    """Return the policy's weights after so many steps: what each rank holds of them."""
+    paths = result.folder.glob(f"checkpoints/global_step_{step}/actor/model_*_rank_*.pt")
+    return {
+        f"{path.name} {name}": getattr(one, "_local_tensor", one)
+        for path in paths
+        for name, one in torch.load(path, weights_only=False).items()
+    }
+
+
+COLUMNS = (
+    ("global_steps", "prompts", "responses", "response_mask"),
+    ("log_probs", "old_log_probs", "advantages"),
+)
+
+
+def check(folder: Path, method: str, options: tuple[str, ...], **where: int) -> None:
+    """Compare a run under templates with two bare ones: its rows, and how far it ends from them."""
+    bare = run(folder / "bare", *options, **where)
+    again = run(folder / "again", *options, **where)
+    ours = ("+coevo=stream", f"coevo.algorithms=[helpers.ghosts:{method}]")
+    templated = run(folder / "templated", *ours, *options, **where)
+    under = {tuple(event["prompt_ids"]) for event in templated.generated()}
+    assert under - {tuple(event["prompt_ids"]) for event in bare.generated()}
+    end = weights(bare)
+    check_no_further(
+        furthest(weights(templated), end),
+        furthest(weights(again), end),
+        furthest(weights(bare, step=2), end),
+    )
+    check_same_rows(rows_by(templated.actor, *COLUMNS), rows_by(bare.actor, *COLUMNS))
+
+
+DYNAMIC = (f"{ACTOR}.use_dynamic_bsz=True", f"{ACTOR}.ppo_max_token_len_per_gpu=256")
 
 
 @pytest.mark.parametrize(
@@ -54,27 +84,30 @@ def weights(result: Result, step: int = 4) -> dict[str, torch.Tensor]:
             f"{REF}.log_prob_micro_batch_size_per_gpu=16",
             *(f"+{REF}.fsdp_config.mixed_precision.{name}=fp32" for name in PRECISIONS),
         ),
+        (*DYNAMIC, f"{ACTOR}.policy_loss.loss_mode=gspo"),
         (
-            f"{ACTOR}.use_dynamic_bsz=True",
-            f"{ACTOR}.ppo_max_token_len_per_gpu=256",
-            f"{ACTOR}.policy_loss.loss_mode=gspo",
+            "actor_rollout_ref.model.use_remove_padding=True",
+            *DYNAMIC,
+            f"{ACTOR}.policy_loss.loss_mode=cispo",
+            "actor_rollout_ref.rollout.agent.num_workers=8",
+        ),
+        (
+            "algorithm.filter_groups.enable=True",
+            "algorithm.filter_groups.metric=seq_reward",
+            "algorithm.rollout_correction.rollout_is=token",
         ),
     ],
-    ids=["plain", "KL", "dynamic GSPO"],
+    ids=["plain", "KL", "dynamic GSPO", "padding removal, CISPO, 8 workers", "filter, correction"],
 )
 def test_templates_leave_no_trace(options: tuple[str, ...], tmp_path: Path) -> None:
-    bare = run(tmp_path / "bare", *options)
-    again = run(tmp_path / "again", *options)
-    method = ("+coevo=stream", "coevo.algorithms=[helpers.ghosts:HALF]")
-    templated = run(tmp_path / "templated", *method, *options)
-    under = {tuple(event["prompt_ids"]) for event in templated.generated()}
-    assert under - {tuple(event["prompt_ids"]) for event in bare.generated()}
-    exact = ("global_steps", "prompts", "responses", "response_mask")
-    near = ("log_probs", "old_log_probs", "advantages")
-    check_same_rows(rows_by(templated.actor, exact, near), rows_by(bare.actor, exact, near))
-    end = weights(bare)
-    check_no_further(
-        furthest(weights(templated), end),
-        furthest(weights(again), end),
-        furthest(weights(bare, step=2), end),
-    )
+    check(tmp_path, "HALF", options)
+
+
+def test_nor_with_two_ranks(tmp_path: Path) -> None:
+    check(tmp_path, "HALF", ("trainer.n_gpus_per_node=2",), gpus=2)
+
+
+def test_a_trace_is_found(tmp_path: Path) -> None:
+    """One row of 128 keeps its template."""
+    with pytest.raises(AssertionError, match="distance"):
+        check(tmp_path, "HALF_AND_ONE", ())

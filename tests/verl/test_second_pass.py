@@ -80,15 +80,16 @@ def test_it_is_filled_up_for_a_forward_pass_and_not_to_a_mini_batch(
         passes.append(len(rows))
         return rows
 
-    def twice(_: Any, rows: KVBatchMeta, compute: Callable[[KVBatchMeta], Any]) -> None:
+    def twice(_: Any, rows: KVBatchMeta, compute: Callable[[KVBatchMeta], Any]) -> torch.Tensor:
         compute(batch(3))
+        return torch.zeros(1, 4)
 
     monkeypatch.setattr(padding_utils, "tq", Store())
     monkeypatch.setattr(PPOTrainerSync, "_compute_old_log_prob", old_log_prob)
     monkeypatch.setattr(trainer, "after_rollout_prompts", twice)
+    monkeypatch.setattr(trainer, "effect", lambda *_: {})
     made = object.__new__(CoevoTrainer)
     made._settings = SimpleNamespace(distill_forward=True)
-    made._ratio = SimpleNamespace(exchange=lambda *_: {})
     made.actor_rollout_wg = SimpleNamespace(_dispatch_info={"actor": [0, 1]})
     made.tokenizer, made.use_critic, made.global_steps = SimpleNamespace(eos_token_id=0), False, 1
     rollout = {

@@ -48,6 +48,7 @@ class RepeatedAnswers:
             solved = [one for one in under if one.reward >= self._solved_at]
             if solved:
                 self._chosen.append((solved[0], len(solved) / len(under)))
+        del self._chosen[:-_WINDOW]  # the others would leave the window at once
         return [rollout for rollout, _ in self._chosen]
 
     def settle(self) -> None:

@@ -227,3 +227,13 @@ def test_weighted_groups_tell_no_more_than_their_weights() -> None:
     assert Shares.of([1.0, 0.0, 0.0], [1.0] * 3) == Shares(pytest.approx(1 / 3), 3)
     weighted = Shares.of([1.0, 0.0], [3.0, 1.0])
     assert weighted == Shares(0.75, 1)
+
+
+def test_of_a_large_round_only_the_last_answers_are_read() -> None:
+    groups = [group(f"q{number}", [0.0], [1.0]) for number in range(100)]
+    whole, last = RepeatedAnswers(1.0), RepeatedAnswers(1.0)
+    assert len(whole.observe(groups)) == 64
+    last.observe(groups[-64:])
+    for one in (whole, last):
+        one.settle()
+    assert whole.to_json() == last.to_json()
