@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from prompt_coevo.adapters.common.distill import TokenRow
 from prompt_coevo.adapters.openrlhf.host import Response
 from prompt_coevo.adapters.openrlhf.prompt_ids import PromptIds
+from prompt_coevo.errors import HostError
 
 
 def train_on(response: Response, trained: str, prompts: PromptIds) -> None:
@@ -16,6 +17,16 @@ def train_on(response: Response, trained: str, prompts: PromptIds) -> None:
     first batch shows the problem.
     """
     exchange_prompt(response, prompts.of(response["prompt"]), trained, prompts.of(trained))
+
+
+def check_placed(response: Response, question: str, prompts: PromptIds) -> None:
+    """Raise HostError if a response to a placed prompt begins with its bare question instead."""
+    ids = prompts.of(question)
+    if list(response["observation_tokens"][: len(ids)]) == ids:
+        raise HostError(
+            "a rollout with an instruction was sampled on the question alone, so no instruction would ever "
+            "reach the policy; let the agent's reset() hand on the observation that it is given"
+        )
 
 
 def exchange_prompt(

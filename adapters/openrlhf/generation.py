@@ -23,7 +23,7 @@ from prompt_coevo.adapters.common.trackers.texts import Texts
 from prompt_coevo.adapters.openrlhf.checkpoint import may_be_saved
 from prompt_coevo.adapters.openrlhf.checks import workload
 from prompt_coevo.adapters.openrlhf.contract import ADVICE, check_keys, check_part
-from prompt_coevo.adapters.openrlhf.distill import train_on
+from prompt_coevo.adapters.openrlhf.distill import check_placed, train_on
 from prompt_coevo.adapters.openrlhf.groups import TAG, Asked, dispatch_groups
 from prompt_coevo.adapters.openrlhf.host import Reference, Response
 from prompt_coevo.adapters.openrlhf.late_texts import BatchTexts
@@ -88,7 +88,7 @@ class CoevoSamplesGenerator(SamplesGenerator):
             self._dispatched,
             settings.success,
         )
-        self._has_begun = self._evaluates = False
+        self._has_begun = self._has_checked = self._evaluates = False
         self._keeps_prompts = settings.distill_forward
         self._asked: list[tuple[Assignment, str, str]] = []
         """For each rollout in flight: its assignment, the prompt it is trained on, and its row's own
@@ -240,6 +240,9 @@ class CoevoSamplesGenerator(SamplesGenerator):
         sampled_under = _prompt_of(response) if self._keeps_prompts else ()
         if self._may_distill or assignment.distilled:
             train_on(response, trained, self._prompt_ids)
+        elif trained != question and not self._has_checked:
+            self._has_checked = True
+            check_placed(response, question, self._prompt_ids)
         experience = make(response, **kwargs)
         self._texts.keep(number, response, experience)
         if assignment.distilled:

@@ -6,6 +6,7 @@ is then on `x`.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 
 from prompt_coevo.adapters.common.distill import swap_prompts
@@ -20,6 +21,7 @@ class PromptExchange:
 
     def __init__(self, trainer: Trainer) -> None:
         self._trainer = trainer
+        self._has_checked = False
 
     def apply(
         self, assignments: Sequence[Assignment], prompts: Sequence[Prompt], rolled_out: Ids
@@ -44,6 +46,26 @@ class PromptExchange:
                 )
         trained = [assignment.train_prompt(prompt) for assignment, prompt in pairs]
         return swap_prompts(rolled_out, self.tokenize(trained, distilled), distilled)
+
+    def check_placed(
+        self, assignments: Sequence[Assignment], prompts: Sequence[Prompt], rolled_out: Ids
+    ) -> None:
+        """Raise HostError if a rollout with an instruction or a template ran under its bare question.
+
+        Only the first rows that have one are compared. Arguments as in `apply`.
+        """
+        pairs = zip(assignments, prompts, strict=True)
+        placed = [one.rollout_prompt(prompt) != prompt for one, prompt in pairs]
+        if self._has_checked or not any(placed):
+            return
+        self._has_checked = True
+        bare = self.tokenize(list(prompts), placed)
+        if any(map(operator.eq, bare, _chosen(rolled_out, placed))):
+            raise HostError(
+                "a rollout with an instruction or a template was sampled on the question alone, so no "
+                "instruction or template would ever reach the policy; let the rollout_func, or the class "
+                "of the trainer, sample on the prompts that it is given"
+            )
 
     def tokenize(self, prompts: list[Prompt], distilled: list[bool]) -> Ids:
         """Return the token ids of the distilled rows' prompts, as the trainer tokenises them."""

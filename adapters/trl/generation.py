@@ -152,6 +152,7 @@ class GenerationAdapter:
             return result
         self._reached.add("_generate")
         self._rolled_out = [list(ids) for ids in result[0]]
+        self._exchange.check_placed(self._assigned, read, self._rolled_out)
         self._trained = self._exchange.apply(self._assigned, read, self._rolled_out)
         if self._round.distilled_somewhere:
             self._ratio.begin(self._rolled_out, [one.distilled for one in self._assigned])

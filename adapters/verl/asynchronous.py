@@ -27,6 +27,7 @@ from prompt_coevo.adapters.verl.rollouts import is_over, tags_of
 from prompt_coevo.adapters.verl.saved_plans import plans_from_json, plans_to_json
 from prompt_coevo.adapters.verl.trainer import TRAIN, Coevolving
 from prompt_coevo.engine.state import read_state, write_json
+from prompt_coevo.errors import HostError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.types import Assignment
 
@@ -97,6 +98,12 @@ class Asynchronous(Coevolving):
         """Drop groups that were sampled without a plan of ours; VeRL samples replacements."""
         if not strangers:
             return
+        if not hasattr(self, "_restored_tq_prompt_count"):
+            raise HostError(
+                "the checkpoint holds groups that were sampled without +coevo, which cannot be replaced in "
+                "this VeRL, because it does not count what it restores; resume without +coevo, or install "
+                "VeRL 0.9.1"
+            )
         rows = [key for key in tags_of(TRAIN) if key.split("_")[0] in strangers]
         tq.kv_clear(keys=rows, partition_id=TRAIN)
         self._restored_tq_prompt_count -= len(strangers)

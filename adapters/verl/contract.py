@@ -40,7 +40,7 @@ _COMMON: Final = (
     "on_step_end",
     "on_train_end",
 )
-_AHEAD: Final = (*_COMMON, "_add_async_warmup_batches", "_reissue_inflight_prompts")
+_AHEAD: Final = (*_COMMON, "_reissue_inflight_prompts")
 LEANT_ON: Final[Mapping[str, tuple[type, Sequence[str]]]] = {
     "sync": (PPOTrainerSync, _COMMON),
     "colocate_async": (PPOTrainerColocateAsync, _AHEAD),
@@ -48,7 +48,6 @@ LEANT_ON: Final[Mapping[str, tuple[type, Sequence[str]]]] = {
 }
 """Methods that are overridden or called, with their classes, by trainer mode."""
 _MENTIONED: Final[Mapping[str, Sequence[str]]] = {
-    "_add_async_warmup_batches": ("_restored_tq_prompt_count",),
     "_compute_advantage": ("compute_rollout_correction_and_add_to_batch",),
     "_compute_old_log_prob": ("calculate_debug_metrics",),
     "_consume_sync_metrics": ("_pending_sync_metrics",),

@@ -48,6 +48,11 @@ class Extra(TypedDict, total=False):
     coevo_error: str
 
 
+_IGNORED: Final = (
+    "the agent loop {} does not use the raw_prompt that it is given, so no instruction or template would "
+    "ever reach the policy; let it build its prompt from raw_prompt"
+)
+
 # Methods that build prompt ids in an agent loop; before VeRL 0.9.1 usually the second.
 _TOKENIZERS: Final = ("ct_build_initial_tokens", "apply_chat_template")
 
@@ -119,18 +124,19 @@ class CoevoAgentLoop:
         question = list(row["raw_prompt"])
         rolled_out = assignment.rollout_prompt(question)
         inner = hydra.utils.instantiate(config=_agent_loop_registry[plan.inner], **self._parts)
-        exchange = None
-        if assignment.distilled and plan.sampling is None:
-            trained = assignment.train_prompt(question)
-            exchange = PromptExchange(
-                inner, _TOKENIZERS, rolled_out, trained, filled=["mm_inputs_out"]
-            )
+        is_exchanged = assignment.distilled and plan.sampling is None
+        trained = assignment.train_prompt(question) if is_exchanged else rolled_out
+        exchange = PromptExchange(
+            inner, _TOKENIZERS, rolled_out, trained, question, filled=["mm_inputs_out"]
+        )
         sampling = {**sampling_params, **(plan.sampling or {})}
         output = await inner.run(sampling, **{**row, "raw_prompt": rolled_out})
         outputs = output if isinstance(output, list) else [output]
         for one in outputs:
             one.extra_fields[COLUMN] = [assignment.round, assignment.group, assignment.member]
-            if exchange is not None:
+            if exchange.is_ignored:
+                one.extra_fields[ERROR] = _IGNORED.format(type(inner).__name__)
+            elif is_exchanged:
                 if plan.keeps_prompts:
                     one.extra_fields[ROLLED_OUT] = array("i", one.prompt_ids).tobytes()
                 _apply(exchange, one, type(inner).__name__)

@@ -13,7 +13,8 @@ class PromptExchange:
 
     `methods` names the agent's methods that may do so; names that it lacks are skipped. They are async and
     take the messages as first argument. Keyword arguments in `filled` are dictionaries that such a method
-    writes into; for the prompt to train on it gets empty ones.
+    writes into; for the prompt to train on it gets empty ones. If both prompts are one object, nothing is
+    tokenized twice.
     """
 
     def __init__(
@@ -22,16 +23,24 @@ class PromptExchange:
         methods: Sequence[str],
         rolled_out: Prompt,
         trained: Prompt,
+        bare: Prompt,
         *,
         filled: Collection[str] = (),
     ) -> None:
         self._rolled_out = rolled_out
         self._trained = trained
+        self._bare = bare
         self._filled = filled
         self._ids: tuple[list[int], list[int]] | None = None
+        self._saw_bare = False
         for name in methods:
             if hasattr(agent, name):
                 wrap(agent, name, self._around)
+
+    @property
+    def is_ignored(self) -> bool:
+        """True if the agent tokenized the question `bare` in place of the prompt that it was given."""
+        return self._saw_bare and self._ids is None
 
     def trained_ids(self, prompt_ids: Sequence[int]) -> list[int] | None:
         """Return the ids to train on in place of these, or None if they do not begin with the ids that a
@@ -53,8 +62,11 @@ class PromptExchange:
         **kwargs: object,
     ) -> list[int]:
         ids = await original(messages, *args, **kwargs)
+        self._saw_bare = self._saw_bare or list(messages) == list(self._bare)
         if self._ids is None and list(messages) == list(self._rolled_out):
             kwargs.update({name: {} for name in self._filled if name in kwargs})
-            trained = await original(self._trained, *args, **kwargs)
+            trained = ids
+            if self._trained is not self._rolled_out:
+                trained = await original(self._trained, *args, **kwargs)
             self._ids = (list(ids), list(trained))
         return ids

@@ -43,10 +43,10 @@ class Half:
 
 
 class HalfAndOne(Half):
-    """Plans the same, but the 41st templated rollout is trained on its template."""
+    """Plans the same, but the 9th templated rollout is trained on its template."""
 
     def __init__(self) -> None:
-        self._left = 41
+        self._left = 9
 
     @hookimpl
     def coevo_plan_group(self, question_id: str, group_size: int) -> list[MemberPlan]:

@@ -59,3 +59,10 @@ class Secretive(Loop):
         output = await super().run(sampling_params, **row)
         output.prompt_ids = [7, *output.prompt_ids]
         return output
+
+
+class Deaf(Loop):
+    """A loop that builds its prompt from another column of its row."""
+
+    async def run(self, sampling_params: dict[str, Any], **row: Any) -> Any:
+        return await super().run(sampling_params, **{**row, "raw_prompt": row["own"]})

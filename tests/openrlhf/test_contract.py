@@ -19,7 +19,7 @@ from prompt_coevo.errors import HostError
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(str(Path(standins.openrlhf.__file__).parent))
 
-    from prompt_coevo.adapters.openrlhf import contract, generation, ratio, trainer
+    from prompt_coevo.adapters.openrlhf import contract, distill, generation, ratio, trainer
 
 TRAINER = "openrlhf.trainer"
 MUTANTS = [
@@ -156,6 +156,14 @@ def test_a_response_without_what_is_read_of_it_stops_the_run(missing: str) -> No
     del response[missing]
     with pytest.raises(HostError, match=f"a response of OpenRLHF has no '{missing}', which"):
         contract.check_keys(response, "prompt", "observation_tokens", "action_ranges")
+
+
+def test_a_response_to_the_bare_question_stops_the_run() -> None:
+    """An agent that looks the question up would never use an instruction."""
+    prompts: Any = SimpleNamespace(of=lambda text: [4, 5])
+    distill.check_placed({"observation_tokens": [9, 4, 5, 6]}, "why?", prompts)  # type: ignore[typeddict-item]
+    with pytest.raises(HostError, match="was sampled on the question alone"):
+        distill.check_placed({"observation_tokens": [4, 5, 6]}, "why?", prompts)  # type: ignore[typeddict-item]
 
 
 def test_a_distilled_sequence_begins_with_the_question() -> None:

@@ -80,6 +80,6 @@ def test_templates_leave_no_trace(options: tuple[str, ...], tmp_path: Path) -> N
 
 
 def test_a_trace_is_found(tmp_path: Path) -> None:
-    """One row of 128 keeps its template."""
+    """One row of 64 keeps its template."""
     with pytest.raises(AssertionError, match="distance"):
         check(tmp_path, "HALF_AND_ONE", ())

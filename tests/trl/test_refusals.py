@@ -10,8 +10,10 @@ import pytest
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
 from helpers.trl_world import rows
+from prompt_coevo import hookimpl
 from prompt_coevo.adapters.trl import CoevoCallback, attach
 from prompt_coevo.errors import DatasetError, HostError, SettingsError
+from prompt_coevo.types import Candidate, MemberPlan
 
 NOTHING = {"algorithms": ()}
 
@@ -236,6 +238,31 @@ def test_a_sampler_that_breaks_the_groups(make_trainer: Any) -> None:
     trainer._get_train_sampler = lambda dataset=None: range(8)
     attach(trainer, NOTHING)
     with pytest.raises(HostError, match="should be 4 rollouts of one question"):
+        trainer.train()
+
+
+@pytest.mark.parametrize("kind", ["instruction", "template"])
+def test_a_rollout_func_that_samples_on_the_dataset(make_trainer: Any, kind: str) -> None:
+    """It looks up the question, so what is placed never reaches the policy."""
+
+    class Placed:
+        @hookimpl
+        def coevo_plan_group(self, question_id: str, group_size: int) -> list[MemberPlan]:
+            return [MemberPlan(**{kind: Candidate("note", kind)}, distill=False)] * group_size
+
+    def rollout(prompts: Any, trainer: Any) -> dict[str, Any]:
+        bare = [prompt[-1]["content"].removeprefix("note").strip() for prompt in prompts]
+        questions = [[{"role": "user", "content": text}] for text in bare]
+        ids = trainer._tokenize_prompts(questions)[0]
+        return {"prompt_ids": ids, "completion_ids": [[9, 1]] * len(ids), "logprobs": None}
+
+    trainer = make_trainer()
+    trainer.rollout_func = rollout
+    settings = {**NOTHING, "question_id_column": "id"}
+    trainer.add_callback(CoevoCallback(trainer, settings, plugins={"placed": Placed()}))
+    with pytest.raises(
+        HostError, match="was sampled on the question alone, so no instruction or t"
+    ):
         trainer.train()
 
 

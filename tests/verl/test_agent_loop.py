@@ -26,7 +26,7 @@ from prompt_coevo.adapters.verl.distill import (
     Plan,
     fingerprint,
 )
-from prompt_coevo.adapters.verl.rollouts import _rollout, session
+from prompt_coevo.adapters.verl.rollouts import BEGAN_WITH, _rollout, session
 from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment, Candidate, PolicyVersion
 
@@ -43,7 +43,7 @@ HINT = Candidate("123", "template")  # 5 more characters, with the two line brea
 
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("Loop", "TwoOutputs", "BeforeContinuousTokens", "Secretive"):
+    for name in ("Loop", "TwoOutputs", "BeforeContinuousTokens", "Secretive", "Deaf"):
         monkeypatch.setitem(_agent_loop_registry, name, {"_target_": f"helpers.verl_loops.{name}"})
 
 
@@ -51,6 +51,8 @@ def run(inner: str, *group: Assignment, session_id: int = 0, sampling: Any = Non
     loop = CoevoAgentLoop(tools="the tools")
     plan = Plan(inner, group or [Assignment("q", template=HINT)], sampling)
     row = {"raw_prompt": QUESTION, "session_id": session_id, COLUMN: plan, "index": 3}
+    if inner == "Deaf":
+        row["own"] = QUESTION
     return asyncio.run(loop.run({"temperature": 1.0, "top_p": 0.9}, **row))
 
 
@@ -88,6 +90,20 @@ def test_a_prompt_that_cannot_be_exchanged_ends_the_run_with_a_sentence() -> Non
     assert "the agent loop Secretive does not return the prompt ids" in output.extra_fields[ERROR]
     with pytest.raises(HostError, match="set coevo.context_distillation=False, or let it return"):
         _rollout(Assignment("q"), ("key", 1.0, output.extra_fields), TEXTS, by_these)
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        Assignment("q", template=HINT),
+        Assignment("q", template=HINT, distill=False),
+        Assignment("q", instruction=Candidate("123", "instruction")),
+    ],
+    ids=["distilled", "template", "instruction"],
+)
+def test_a_loop_that_does_not_use_the_prompt_ends_the_run(one: Assignment) -> None:
+    assert "the agent loop Deaf does not use the raw_prompt" in run("Deaf", one).extra_fields[ERROR]
+    assert ERROR not in run("Deaf", Assignment("q")).extra_fields  # nothing is placed
 
 
 def test_a_worker_that_gets_a_plan_knows_the_loop() -> None:
@@ -147,7 +163,7 @@ def test_keys() -> None:
     ],
 )
 def test_statuses(reward: float, extra: dict[str, Any], status: str) -> None:
-    row = ("key", reward, {COLUMN: [0, 0, 0], **extra})
+    row = ("key", reward, {COLUMN: [0, 0, 0], BEGAN_WITH: 1, **extra})
     rollout = _rollout(Assignment("q"), row, TEXTS, by_these)
     assert (rollout.status, rollout.completion) == (status, "text of key")
 
@@ -162,7 +178,10 @@ def test_a_rollout_without_a_row_was_aborted() -> None:
     [
         ({}, "did not run through the agent loop of .coevo"),
         ({COLUMN: [0, 0, 1]}, "it reports .0, 0, 1."),
-        ({COLUMN: [0, 0, 0], "coevo_status": "tired"}, "unknown status 'tired'; known: ok"),
+        (
+            {COLUMN: [0, 0, 0], BEGAN_WITH: 1, "coevo_status": "tired"},
+            "unknown status 'tired'; known: ok",
+        ),
     ],
 )
 def test_rows_that_did_not_run_as_planned(extra: dict[str, Any], part: str) -> None:

@@ -13,6 +13,7 @@ from verl.trainer.ppo.v1.replay_buffer import ReplayBufferAsync
 
 from prompt_coevo.adapters.verl import asynchronous, generation, policy, rollouts, trainer
 from prompt_coevo.adapters.verl.asynchronous import CoevoColocateAsync
+from prompt_coevo.errors import HostError
 
 
 class InFlight:
@@ -131,3 +132,11 @@ def test_only_what_was_planned_is_taken_up_from_a_checkpoint(
     left = {"planned", "planned_0_0", "running"} if has_state else {"running"}
     assert set(store.tags) == left
     assert made._restored_tq_prompt_count == (2 if has_state else 1)
+
+
+def test_strangers_that_cannot_be_replaced_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if VeRL had renamed its count, or did not count yet (0.9.0)."""
+    made = object.__new__(CoevoColocateAsync)
+    made._drop(set())
+    with pytest.raises(HostError, match="it does not count what it restores"):
+        made._drop({"stranger"})

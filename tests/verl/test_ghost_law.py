@@ -93,7 +93,7 @@ DYNAMIC = (f"{ACTOR}.use_dynamic_bsz=True", f"{ACTOR}.ppo_max_token_len_per_gpu=
         ),
         (
             "algorithm.filter_groups.enable=True",
-            "algorithm.filter_groups.metric=seq_reward",
+            "algorithm.filter_groups.metric=reward",
             "algorithm.rollout_correction.rollout_is=token",
         ),
     ],
@@ -104,10 +104,10 @@ def test_templates_leave_no_trace(options: tuple[str, ...], tmp_path: Path) -> N
 
 
 def test_nor_with_two_ranks(tmp_path: Path) -> None:
-    check(tmp_path, "HALF", ("trainer.n_gpus_per_node=2",), gpus=2)
+    check(tmp_path, "HALF", ("trainer.n_gpus_per_node=2", *DYNAMIC), gpus=2)
 
 
 def test_a_trace_is_found(tmp_path: Path) -> None:
-    """One row of 128 keeps its template."""
+    """One row of 64 keeps its template."""
     with pytest.raises(AssertionError, match="distance"):
         check(tmp_path, "HALF_AND_ONE", ())
