@@ -157,6 +157,8 @@ class CoevoCallback(TrainerCallback):
         if not self._is_open:
             self._undo += self._adapter.open()
             self._is_open = True
+        # Only rank 0 asks the reflection model.
+        self._ranks.check_alike(self._settings.resolved(exclude={"reflection"}))
         self._look_at_dataset()
         self._epochs.begin()
         workload = self._workload(state, train_dataloader)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from itertools import chain
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from prompt_coevo.errors import OutOfStep
+from prompt_coevo.errors import HostError, OutOfStep
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -55,6 +55,19 @@ class Ranks:
             self._in_time(lambda: dist.all_gather_object(gathered, items, group=group))
             self._awaited = True
         return list(chain.from_iterable(gathered))
+
+    def check_alike(self, values: Mapping[str, object]) -> None:
+        """Raise HostError, on every rank, if the ranks have other values under these names.
+
+        Raises OutOfStep, too.
+        """
+        there = self.gather([values])
+        for rank, other in enumerate(there):
+            if names := sorted(name for name in there[0] if other.get(name) != there[0][name]):
+                raise HostError(
+                    f"rank {rank} has other settings than rank 0 ({', '.join(names)}); give all ranks the "
+                    "same, PROMPT_COEVO_ variables on every node too"
+                )
 
     def broadcast(self, value: T | None) -> T:
         """Return rank 0's value, on every rank. Raises OutOfStep."""

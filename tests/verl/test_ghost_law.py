@@ -94,10 +94,20 @@ DYNAMIC = (f"{ACTOR}.use_dynamic_bsz=True", f"{ACTOR}.ppo_max_token_len_per_gpu=
         (
             "algorithm.filter_groups.enable=True",
             "algorithm.filter_groups.metric=reward",
-            "algorithm.rollout_correction.rollout_is=token",
+            "reward.reward_manager.name=dapo",
+            "+reward.reward_kwargs.max_resp_len=18",
+            "+reward.reward_kwargs.overlong_buffer_cfg={enable:True,len:6,penalty_factor:0.5,log:False}",
         ),
+        ("algorithm.rollout_correction.rollout_is=token", f"{ACTOR}.grad_clip=0.1"),
     ],
-    ids=["plain", "KL", "dynamic GSPO", "padding removal, CISPO, 8 workers", "filter, correction"],
+    ids=[
+        "plain",
+        "KL",
+        "dynamic GSPO",
+        "padding removal, CISPO, 8 workers",
+        "filter, overlong",
+        "correction",
+    ],
 )
 def test_templates_leave_no_trace(options: tuple[str, ...], tmp_path: Path) -> None:
     check(tmp_path, "HALF", options)

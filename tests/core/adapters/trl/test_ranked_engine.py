@@ -62,3 +62,19 @@ def test_rows_that_are_no_groups_are_refused() -> None:
         HostError, match="rows 2 to 3 .* should be 2 rollouts .* every question G times"
     ):
         engine.plan(["a", "a", "b", "c"], 2, "G")
+
+
+def test_ranks_with_other_settings_are_refused_on_every_rank() -> None:
+    def checked(ranks: ThreadRanks) -> str:
+        try:
+            ranks.check_alike({"seed": 0, "p2o": {"tau": 0.2 if ranks.rank < 2 else 0.1}})
+        except HostError as error:
+            return str(error)
+        return ""
+
+    assert ThreadRanks.run(2, checked) == ["", ""]
+    told = ThreadRanks.run(3, checked)
+    assert len(set(told)) == 1
+    assert told[0].startswith(
+        "rank 2 has other settings than rank 0 (p2o); give all ranks the same"
+    )
