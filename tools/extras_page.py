@@ -12,7 +12,7 @@ FILE: Final = ROOT / "benchmarks" / "results" / "extras.json"
 PAGE: Final = ROOT / "docs" / "installed-versions.md"
 SHOWN: Final = (
     *("trl", "verl", "openrlhf", "vllm", "torch", "transformers", "ray", "litellm"),
-    *("faiss-cpu", "faiss-gpu-cu12", "jinja2", "matplotlib"),
+    *("faiss-cpu", "faiss-gpu", "jinja2", "matplotlib"),
 )
 """The packages on the page; the rest is in the file."""
 
@@ -43,7 +43,7 @@ USED: Final = """
 The built wheel with this extra in an environment of its own, with the newest versions that fit and the
 CPU build of torch (`constraints/torch.txt`), and then a script from `tools/uses/`, which sees nothing of
 the checkout. `verl` and `openrlhf` are used by their tests, in the versions of `constraints/`, the latter
-without flash-attn; `vllm` and `retrieval-gpu` need a GPU and were resolved only.
+without flash-attn; `vllm` needs a GPU and was resolved only.
 """
 
 

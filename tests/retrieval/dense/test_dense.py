@@ -548,14 +548,14 @@ def test_faiss_for_cpu_and_gpu_together_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load_faiss()
-    for name in ("faiss_cpu", "faiss_gpu_cu12"):
+    for name in ("faiss_cpu", "faiss_gpu"):
         folder = tmp_path / f"{name}-1.15.0.dist-info"
         folder.mkdir()
         (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.15.0\n")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(
         FaissConflictError,
-        match=r"faiss-cpu and faiss-gpu-cu12 are both installed .* pip uninstall faiss-cpu faiss-gpu",
+        match=r"faiss-cpu and faiss-gpu are both installed .* pip uninstall faiss-cpu faiss-gpu",
     ):
         load_faiss()
 
