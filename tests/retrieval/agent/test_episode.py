@@ -112,6 +112,19 @@ def test_what_follows_an_action_changes_nothing(text: str, rest: str) -> None:
         assert first_action(turn + rest) == action
 
 
+@pytest.mark.parametrize(
+    ("turn", "action"),
+    [
+        ("<answer></answer>", INVALID),
+        ("<search> </search>", INVALID),
+        ("<search><answer>x</answer></search>", Answer("x")),
+    ],
+)
+def test_where_search_r1_reads_another_action(turn: str, action: object) -> None:
+    assert parse_turn(turn) == action
+    assert "<" not in INVALID_TURN
+
+
 @given(texts)
 def test_a_thought_asks_for_nothing(thought: str) -> None:
     inside = thought.replace("</think>", "")
