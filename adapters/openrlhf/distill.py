@@ -20,9 +20,9 @@ def train_on(response: Response, trained: str, prompts: PromptIds) -> None:
 
 
 def check_placed(response: Response, question: str, prompts: PromptIds) -> None:
-    """Raise HostError if a response to a placed prompt begins with its bare question instead."""
-    ids = prompts.of(question)
-    if list(response["observation_tokens"][: len(ids)]) == ids:
+    """Raise HostError if a response to a placed prompt was sampled on its bare question instead."""
+    starts = response["action_ranges"][:1]
+    if starts and list(response["observation_tokens"][: starts[0][0]]) == prompts.of(question):
         raise HostError(
             "a rollout with an instruction was sampled on the question alone, so no instruction would ever "
             "reach the policy; let the agent's reset() hand on the observation that it is given"

@@ -85,7 +85,8 @@ class OpenRLHFPolicy(AdapterPolicy):
             yield
         finally:
             if slept and not self.asleep:
-                batch_vllm_engine_call(self._host.vllm_engines, "sleep")
+                with while_engines_live():
+                    batch_vllm_engine_call(self._host.vllm_engines, "sleep")
                 self.asleep = True
 
     def scored(

@@ -65,8 +65,7 @@ def check_prompts(trainer: Trainer, questions: QuestionIndex) -> None:
     """Raise HostError for prompts that this model and its tokenizer cannot take."""
     prompts = questions.longest_prompts()
     own_rollouts = getattr(trainer, "rollout_func", None) is not None
-    templates = (getattr(one, "chat_template", None) for one in (trainer, trainer.processing_class))
-    if not isinstance(prompts[0], str) and not any(templates):
+    if not can_tokenize(trainer, prompts):
         if own_rollouts:
             return
         raise HostError(
@@ -79,6 +78,12 @@ def check_prompts(trainer: Trainer, questions: QuestionIndex) -> None:
             f"the longest question has {longest} tokens and the model has room for {room}, so no answer "
             "could follow; leave such questions out of the training dataset"
         )
+
+
+def can_tokenize(trainer: Trainer, prompts: Sequence[Prompt]) -> bool:
+    """Check that prompts are not chats of a trainer without a chat template."""
+    templates = (getattr(one, "chat_template", None) for one in (trainer, trainer.processing_class))
+    return isinstance(prompts[0], str) or any(templates)
 
 
 def warn_of_cut_rounds(trainer: Trainer, save_steps: float) -> None:

@@ -10,6 +10,7 @@ import operator
 from collections.abc import Sequence
 
 from prompt_coevo.adapters.common.distill import swap_prompts
+from prompt_coevo.adapters.trl.checks import can_tokenize
 from prompt_coevo.adapters.trl.host import Ids, Trainer
 from prompt_coevo.errors import HostError
 from prompt_coevo.placement import Prompt
@@ -52,11 +53,12 @@ class PromptExchange:
     ) -> None:
         """Raise HostError if a rollout with an instruction or a template ran under its bare question.
 
-        Only the first rows that have one are compared. Arguments as in `apply`.
+        Only the first rows that have one are compared, and chats only if the trainer can tokenize them.
+        Arguments as in `apply`.
         """
         pairs = zip(assignments, prompts, strict=True)
         placed = [one.rollout_prompt(prompt) != prompt for one, prompt in pairs]
-        if self._has_checked or not any(placed):
+        if self._has_checked or not any(placed) or not can_tokenize(self._trainer, prompts):
             return
         self._has_checked = True
         bare = self.tokenize(list(prompts), placed)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sized
 from datetime import timedelta
 from pathlib import Path
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
@@ -37,6 +37,18 @@ from prompt_coevo.errors import HostError
 from prompt_coevo.rendered import ChatReader
 from prompt_coevo.settings import Settings
 from prompt_coevo.settings.method import Workload
+
+_READ_BY_ALL: Final = {
+    *(
+        "distill_forward",
+        "ground_truth_column",
+        "preflight",
+        "question_id_column",
+        "seed",
+        "success",
+    ),
+}
+"""The settings that every rank reads; the others count on rank 0 alone."""
 
 
 class CoevoCallback(TrainerCallback):
@@ -157,8 +169,7 @@ class CoevoCallback(TrainerCallback):
         if not self._is_open:
             self._undo += self._adapter.open()
             self._is_open = True
-        # Only rank 0 asks the reflection model.
-        self._ranks.check_alike(self._settings.resolved(exclude={"reflection"}))
+        self._ranks.check_alike(self._settings.model_dump(mode="json", include=_READ_BY_ALL))
         self._look_at_dataset()
         self._epochs.begin()
         workload = self._workload(state, train_dataloader)

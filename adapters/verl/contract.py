@@ -5,7 +5,9 @@ If VeRL renamed a method, nothing would call our override, and the run would tra
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from types import CodeType
 from typing import Final
 
 import torch
@@ -65,8 +67,11 @@ _LOOKED_AT: Final = 64
 """How many rows of a run's first distilled round are compared."""
 
 
-def check_names(mode: str) -> None:
-    """Raise HostError if VeRL's trainer of a mode lacks a method that ours relies on."""
+def check_names(mode: str, *, distils: bool = True) -> None:
+    """Raise HostError if VeRL's trainer of a mode lacks a method that ours relies on.
+
+    With `distils`, also if another method than ours reads the sampler's log-probs.
+    """
     owner, names = LEANT_ON[mode]
     known = _known_by_methods(owner)
     for name in names:
@@ -79,7 +84,7 @@ def check_names(mode: str) -> None:
                     f"{_ADVICE}"
                 )
     readers = {name for name, mentioned in known.items() if _SAMPLER in mentioned}
-    if new := sorted(readers - _READ_BY):
+    if distils and (new := sorted(readers - _READ_BY)):
         raise HostError(
             f"VeRL's {owner.__name__}.{new[0]} reads {_SAMPLER}, which are under the template in templated "
             f"rows; {_ADVICE}"
@@ -92,15 +97,23 @@ def _known_by_methods(owner: type) -> dict[str, set[object]]:
     ends: set[str] = set()
     for one in owner.__mro__:
         for name, method in vars(one).items():
-            code = getattr(method, "__code__", None)
+            code = getattr(inspect.unwrap(method), "__code__", None)
             if code is None or name in ends:
                 continue
-            tuples = [const for const in code.co_consts if isinstance(const, tuple)]
-            parts = (code.co_names, code.co_varnames, code.co_consts, *tuples)
-            known.setdefault(name, set()).update(*parts)
+            known.setdefault(name, set()).update(_parts(code))
             if "super" not in code.co_names:
                 ends.add(name)
     return known
+
+
+def _parts(code: CodeType) -> Iterator[object]:
+    """Yield the names and constants of code, with those of the functions inside."""
+    yield from (*code.co_names, *code.co_varnames, *code.co_freevars)
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            yield from _parts(const)
+        else:
+            yield from const if isinstance(const, tuple) else (const,)
 
 
 def check_dropping(buffer: ReplayBuffer) -> None:

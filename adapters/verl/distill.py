@@ -134,7 +134,7 @@ class CoevoAgentLoop:
         outputs = output if isinstance(output, list) else [output]
         for one in outputs:
             one.extra_fields[COLUMN] = [assignment.round, assignment.group, assignment.member]
-            if exchange.is_ignored:
+            if exchange.is_ignored_in(one.prompt_ids):
                 one.extra_fields[ERROR] = _IGNORED.format(type(inner).__name__)
             elif is_exchanged:
                 if plan.keeps_prompts:

@@ -32,15 +32,15 @@ class PromptExchange:
         self._bare = bare
         self._filled = filled
         self._ids: tuple[list[int], list[int]] | None = None
-        self._saw_bare = False
+        self._bare_ids: list[int] = []
         for name in methods:
             if hasattr(agent, name):
                 wrap(agent, name, self._around)
 
-    @property
-    def is_ignored(self) -> bool:
-        """True if the agent tokenized the question `bare` in place of the prompt that it was given."""
-        return self._saw_bare and self._ids is None
+    def is_ignored_in(self, prompt_ids: Sequence[int]) -> bool:
+        """Check whether an output begins with the question `bare`, and not with the prompt given."""
+        bare = self._bare_ids
+        return bool(bare) and self._ids is None and list(prompt_ids[: len(bare)]) == bare
 
     def trained_ids(self, prompt_ids: Sequence[int]) -> list[int] | None:
         """Return the ids to train on in place of these, or None if they do not begin with the ids that a
@@ -62,7 +62,8 @@ class PromptExchange:
         **kwargs: object,
     ) -> list[int]:
         ids = await original(messages, *args, **kwargs)
-        self._saw_bare = self._saw_bare or list(messages) == list(self._bare)
+        if list(messages) == list(self._bare):
+            self._bare_ids = list(ids)
         if self._ids is None and list(messages) == list(self._rolled_out):
             kwargs.update({name: {} for name in self._filled if name in kwargs})
             trained = ids

@@ -15,7 +15,7 @@ import transfer_queue as tq
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 
-from prompt_coevo.adapters.verl.distill import ROLLED_OUT
+from prompt_coevo.adapters.verl.distill import ERROR, ROLLED_OUT
 from prompt_coevo.adapters.verl.rollouts import extras_of
 from prompt_coevo.errors import HostError
 
@@ -59,6 +59,8 @@ def after_rollout_prompts(
 
 def _with_rollout_prompts(rows: TensorDict) -> TensorDict:
     extras = extras_of(rows)
+    if told := [extra[ERROR] for extra in extras if extra.get(ERROR)]:
+        raise HostError(told[0])
     if not all(ROLLED_OUT in extra for extra in extras):
         raise HostError(
             "coevo.distill_forward needs the prompts that rollouts ran under, but those of rollouts "

@@ -48,6 +48,7 @@ from prompt_coevo.adapters.verl.rollouts import (
 from prompt_coevo.adapters.verl.second_pass import after_rollout_prompts
 from prompt_coevo.adapters.verl.trackers import open_trackers
 from prompt_coevo.errors import CoevoError, HostError
+from prompt_coevo.settings import may_distill
 from prompt_coevo.types import Assignment, PolicyVersion, Rollout
 
 TRAIN: Final = "train"
@@ -74,7 +75,7 @@ class Coevolving(PPOTrainer):
             config.trainer.v1.trainer_mode = self.mode
         self._settings = read_settings(config.coevo)
         check_config(config, self._settings, self.mode)
-        check_names(self.mode)
+        check_names(self.mode, distils=may_distill(self._settings))
         self._due = Due()
         self._ran_under = RanUnder()
         self._has_ended = self._has_observed = self._has_checked = False

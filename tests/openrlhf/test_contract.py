@@ -161,9 +161,16 @@ def test_a_response_without_what_is_read_of_it_stops_the_run(missing: str) -> No
 def test_a_response_to_the_bare_question_stops_the_run() -> None:
     """An agent that looks the question up would never use an instruction."""
     prompts: Any = SimpleNamespace(of=lambda text: [4, 5])
-    distill.check_placed({"observation_tokens": [9, 4, 5, 6]}, "why?", prompts)  # type: ignore[typeddict-item]
+    placed: list[Any] = [
+        {"observation_tokens": [9, 4, 5, 6], "action_ranges": [(3, 4)]},
+        {"observation_tokens": [4, 5, 9, 6], "action_ranges": [(3, 4)]},  # behind the question
+        {"observation_tokens": [4, 5], "action_ranges": []},  # nothing was sampled
+    ]
+    for response in placed:
+        distill.check_placed(response, "why?", prompts)
+    bare: Any = {"observation_tokens": [4, 5, 6], "action_ranges": [(2, 3)]}
     with pytest.raises(HostError, match="was sampled on the question alone"):
-        distill.check_placed({"observation_tokens": [4, 5, 6]}, "why?", prompts)  # type: ignore[typeddict-item]
+        distill.check_placed(bare, "why?", prompts)
 
 
 def test_a_distilled_sequence_begins_with_the_question() -> None:

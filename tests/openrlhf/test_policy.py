@@ -90,6 +90,22 @@ def test_engines_sleep_once_after_all_batches(monkeypatch: pytest.MonkeyPatch, f
     assert mine.asleep
 
 
+def test_an_engine_that_died_is_told_by_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not by what Ray says of the attempt to let it sleep."""
+
+    def dead(*_: Any) -> Any:
+        raise ray.exceptions.RayActorError
+
+    monkeypatch.setattr(
+        policy, "batch_vllm_engine_call", lambda _, name: name == "sleep" and dead()
+    )
+    monkeypatch.setattr(policy.ray, "get", dead)
+    mine = Policy()
+    mine.asleep, mine._host.vllm_engines = True, []  # type: ignore[attr-defined]
+    with pytest.raises(HostError, match="a vLLM engine died"), mine.kept_awake():
+        mine.rollout(ASKED)
+
+
 @pytest.mark.parametrize(
     ("name", "extra", "found"),
     [

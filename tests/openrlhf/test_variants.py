@@ -105,6 +105,6 @@ def test_sleeping_engines_are_woken_for_a_search_and_sleep_again(tmp_path: Path)
     kinds = [e["event"] for e in run.server if e["event"] in ("sleep", "wake", "generate")]
     assert kinds[-1] == "sleep"
     # Once per training batch and once per search, which asks for many batches.
-    assert kinds.count("sleep") <= 2 * STEPS + last["train/coevo/searches"] + 2
+    assert kinds.count("sleep") <= STEPS + last["train/coevo/searches"] + 2
     outside = [e for e in run.generated() if e["temperature"] != 1.0]
     assert outside

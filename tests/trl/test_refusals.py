@@ -266,6 +266,29 @@ def test_a_rollout_func_that_samples_on_the_dataset(make_trainer: Any, kind: str
         trainer.train()
 
 
+def test_chats_that_only_the_rollout_func_can_tokenize_are_trained_on(make_trainer: Any) -> None:
+    class Placed:
+        @hookimpl
+        def coevo_plan_group(self, question_id: str, group_size: int) -> list[MemberPlan]:
+            return [MemberPlan(instruction=Candidate("note", "instruction"))] * group_size
+
+    seen: list[str] = []
+
+    def rollout(prompts: Any, trainer: Any) -> dict[str, Any]:
+        seen.extend(prompt[0]["content"] for prompt in prompts)
+        size = len(prompts)
+        return {"prompt_ids": [[7, 8]] * size, "completion_ids": [[9, 1]] * size, "logprobs": None}
+
+    trainer = make_trainer(max_steps=1)
+    trainer.rollout_func = rollout
+    trainer.processing_class.chat_template = trainer.chat_template = None
+    settings = {**NOTHING, "question_id_column": "id"}
+    trainer.add_callback(CoevoCallback(trainer, settings, plugins={"placed": Placed()}))
+    trainer.train()
+    assert seen
+    assert all(text.startswith("note") for text in seen)
+
+
 def test_a_rollout_func_with_a_tokenisation_of_its_own(make_trainer: Any) -> None:
     from helpers.trl_world import FixedTemplates
 

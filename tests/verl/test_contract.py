@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import math
 import sys
@@ -347,10 +348,28 @@ def test_another_reader_of_the_samplers_log_probs_is_not_trained_with(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
-        PPOTrainerSync, "_update_actor", lambda self, batch: batch["rollout_log_probs"]
+        PPOTrainerSync,
+        "_update_actor",
+        lambda self, batch: [row["rollout_log_probs"] for row in batch],
     )
     with pytest.raises(HostError, match=r"_update_actor reads rollout_log_probs, which are under"):
         CoevoTrainer(config())
+    contract.check_names("sync", distils=False)
+
+
+@pytest.mark.parametrize("name", _MENTIONED)
+def test_methods_that_somebody_has_wrapped_are_looked_into(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """As VeRL does it itself, or a user who measures time."""
+    original = getattr(PPOTrainerSync, name)
+
+    @functools.wraps(original)
+    def timed(*args: Any, **kwargs: Any) -> Any:
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(PPOTrainerSync, name, timed, raising=False)
+    contract.check_names("sync")
 
 
 def test_no_part_of_verl_that_trains_reads_them() -> None:

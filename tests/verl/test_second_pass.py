@@ -16,7 +16,7 @@ from verl.trainer.ppo import padding_utils
 from verl.trainer.ppo.v1 import PPOTrainerSync
 
 from prompt_coevo.adapters.verl import trainer
-from prompt_coevo.adapters.verl.distill import ROLLED_OUT
+from prompt_coevo.adapters.verl.distill import ERROR, ROLLED_OUT
 from prompt_coevo.adapters.verl.second_pass import _with_rollout_prompts
 from prompt_coevo.adapters.verl.trainer import CoevoTrainer
 from prompt_coevo.errors import HostError
@@ -49,6 +49,11 @@ def test_rows_that_were_sampled_before_it_was_switched_on() -> None:
     """A checkpoint of an asynchronous trainer holds such rows."""
     with pytest.raises(HostError, match="sampled before it was switched on were not recorded"):
         _with_rollout_prompts(rows(under(7), {}))
+
+
+def test_what_an_agent_loop_reported_comes_first() -> None:
+    with pytest.raises(HostError, match="^the loop mine$"):
+        _with_rollout_prompts(rows(under(7), {ERROR: "the loop mine"}))
 
 
 class Store:
