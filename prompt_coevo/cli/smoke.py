@@ -1,4 +1,4 @@
-"""`prompt-coevo smoke`: short real trainings with one adapter on this machine's GPU."""
+"""`prompt-coevo smoke`: short real trainings with one adapter on this machine's GPUs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ _NAMES: Final = (
     "import json, torch; cuda = torch.cuda; "
     "print(json.dumps([cuda.get_device_name(one) for one in range(cuda.device_count())]))"
 )
-_COLOURS: Final = {"works": "green", "failed": "red", "not there": "yellow"}
+_SOME_NOT_RUN: Final = 3
+"""Exit status: nothing has failed, and something was not run."""
+_COLOURS: Final = {"works": "green", "failed": "red", "not run": "yellow"}
 
 
 def smoke(
@@ -35,19 +37,23 @@ def smoke(
     only: str | None = typer.Option(
         None, metavar="NAMES", help="Run only these variants, comma-separated. By default all."
     ),
+    gpus: int = typer.Option(
+        1, min=1, help="How many GPUs to use: 2 adds two ranks and tensor parallel, 8 eight ranks."
+    ),
     cpu: bool = typer.Option(
         False, "--cpu", help="Run only the variants that work on a CPU: TRL's without vLLM."
     ),
     limit: float = typer.Option(
-        300.0, min=1.0, metavar="SECONDS", help="Time limit per variant; a longer one is stopped."
+        300.0, min=1.0, metavar="SECONDS", help="Time limit per run; a longer one is stopped."
     ),
     out: Path | None = typer.Option(None, help="Output folder, new or empty."),
 ) -> None:
     """Train a tiny policy with every variant of one adapter, each in its own process.
 
     The package brings policy, questions and reflection model: no network is needed. The result of a variant
-    is "works", "failed" (with its log) or "not there" (with what to install). The table is also written to
-    smoke.md. Exit status: 0 if every variant that could run works, 1 if one failed, 2 if none can run.
+    is "works", "failed" (with its log) or "not run" (with what it needs). The table is also written to
+    smoke.md. Exit status: 0 if all variants work, 1 if one failed, 2 if none can run, 3 if none failed and
+    some were not run.
     """
     chosen = _adapter(adapter)
     variants = _variants(chosen, only)
@@ -58,24 +64,29 @@ def smoke(
         )
     # Imported late: the other commands start without all this.
     from prompt_coevo.smoke.running import missing, run_all
-    from prompt_coevo.smoke.table import markdown
+    from prompt_coevo.smoke.table import markdown, summary
 
     require(chosen.packages[0], chosen.packages[1], extra=chosen.name, purpose="this command")
-    gpu, machine = (None, "On a CPU") if cpu else _gpu()
-    lacking = [missing(chosen, one, gpu) for one in variants]
+    found, machine = ([], "On a CPU") if cpu else _gpus(gpus)
+    lacking = [missing(chosen, one, len(found)) for one in variants]
     if all(lacking):
         raise CoevoError(f"none of these variants can run here; {variants[0].name}: {lacking[0]}")
     folder = new_folder(out, f"smoke-{chosen.name}")
     outcomes: list[Outcome] = []
-    for outcome in run_all(chosen, variants, folder, limit, gpu):
+    for outcome in run_all(chosen, variants, folder, limit, found):
         outcomes.append(outcome)
-        name = f"{outcome.variant.name:<16}"
-        state = styled(f"{outcome.state:<10}", fg=_COLOURS[outcome.state])
-        show([f"{name}{state}{outcome.seconds:5.0f} s  {visible(outcome.said)}"])
+        show([_line(outcome)])
     file = folder / "smoke.md"
     write_file(file, markdown(chosen, outcomes, machine))
-    show([f"Written: {file}"])
-    raise typer.Exit(any(one.state == "failed" for one in outcomes))
+    show([f"{summary(outcomes)}. Written: {file}"])
+    states = {one.state for one in outcomes}
+    raise typer.Exit(1 if "failed" in states else _SOME_NOT_RUN if "not run" in states else 0)
+
+
+def _line(outcome: Outcome) -> str:
+    state = styled(outcome.state, fg=_COLOURS[outcome.state])
+    lasted = f" ({outcome.seconds:.0f} s)" if outcome.seconds else ""
+    return f"{outcome.variant.name:<15} {state}{lasted}: {visible(outcome.said)}"
 
 
 def _adapter(name: str) -> Adapter:
@@ -98,8 +109,8 @@ def _variants(adapter: Adapter, only: str | None) -> list[Variant]:
     return [known[name] for name in names]
 
 
-def _gpu() -> tuple[str, str]:
-    """Return the first GPU: its name in `CUDA_VISIBLE_DEVICES`, and words that describe it."""
+def _gpus(most: int) -> tuple[list[str], str]:
+    """Return up to `most` GPUs, named as in `CUDA_VISIBLE_DEVICES`, and words that describe them."""
     # Asked in another process, because a process that asks CUDA for names holds GPU memory until it ends.
     asked = subprocess.run(
         [sys.executable, "-P", "-c", _NAMES], capture_output=True, text=True, check=False
@@ -107,11 +118,11 @@ def _gpu() -> tuple[str, str]:
     if asked.returncode:
         last = in_a_line(asked.stderr.strip().rpartition("\n")[2], 300)
         raise CoevoError(f"PyTorch cannot list the GPUs: {last}; repair its installation")
-    names = json.loads(asked.stdout.strip().rpartition("\n")[2])
+    names = json.loads(asked.stdout.strip().rpartition("\n")[2])[:most]
     if not names:
         raise CoevoError(
             "PyTorch finds no GPU on this machine; run this on one that has a GPU, or add --cpu for the "
             "variants that a CPU can run"
         )
-    given = os.environ.get("CUDA_VISIBLE_DEVICES") or "0"
-    return given.split(",")[0], f"On one {in_a_line(names[0], 100)}"
+    given = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(len(names))))
+    return given.split(",")[: len(names)], f"On {len(names)} x {in_a_line(names[0], 100)}"

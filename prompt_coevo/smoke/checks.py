@@ -1,12 +1,27 @@
-"""Checks of a run that ended without error. Each is one sentence that holds or does not."""
+"""Checks of a run that ended without error. Each is one sentence that holds or does not.
+
+The numbers that decide are the constants below, and `STEPS`.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from statistics import median
+from typing import Final
 
 from prompt_coevo.smoke.parts import STEPS, Evidence, Variant
+
+LEAST_TEMPLATES: Final = 1
+MOST_STRANGERS: Final = 0
+"""Rows in the loss whose prompt is not the bare question."""
+GHOST_OF_BARE: Final = 2.0
+"""A ghost may end that many times as far from a bare run as another bare run does,"""
+GHOST_OF_TRAINING: Final = 0.01
+"""or this part of the way that training goes."""
+GHOST_AT_MOST: Final = 0.1
+"""In no case more than this part: bare runs that differ so much show nothing."""
 
 
 @dataclass(frozen=True)
@@ -18,18 +33,44 @@ class Check:
 
 
 def checks(variant: Variant, found: Evidence) -> list[Check]:
-    """Return all checks of a variant."""
+    """Return all checks of one run of a variant."""
     made = [_numbers(found), _moved(found)]
-    made += [_population(found)] if "inspo" in variant.coevo else [_search(found), _ran(found)]
+    if "inspo" in variant.coevo:
+        made.append(_population(found))
+    elif variant.coevo:
+        made += [_search(found)] if variant.course != "ghost" else []
+        made.append(_ran(found))
     return [*made, *_trained(found), *_apart(found)]
+
+
+def resumed(found: Evidence, times: int) -> Check:
+    """Check that a run was resumed once, from a checkpoint, by the trainer and by this package."""
+    return Check(found.before > 0 and times == 1, f"killed, resumed after step {found.before}")
+
+
+def no_trace(templated: float, again: float, trained: float) -> Check:
+    """Check distances from a bare run: of the run with templates, of another bare run, of the untrained."""
+    limit = max(GHOST_OF_BARE * again, GHOST_OF_TRAINING * trained)
+    said = (
+        f"with templates {templated:.2g} from the bare trainer's weights, another bare run {again:.2g}, "
+        f"training goes {trained:.2g}"
+    )
+    return Check(templated <= min(limit, GHOST_AT_MOST * trained), said)
+
+
+def speed(without: Evidence, found: Evidence) -> Check:
+    """Report how long a step takes. An acceptable time depends on the machine, so nothing fails."""
+    ours, bare = median(found.seconds), median(without.seconds)
+    said = f"{ours:.3g} s a step, {bare:.3g} s without the plugin: {ours / bare:.2f} times"
+    return Check(True, said)
 
 
 def _numbers(found: Evidence) -> Check:
     steps, numbers = len(found.losses), [*found.losses, *found.gradients]
     if not all(map(math.isfinite, numbers)):
         return Check(False, "a loss or a gradient is not finite")
-    if steps != STEPS:
-        return Check(False, f"{steps} steps were logged, and {STEPS} are expected")
+    if found.before + steps != STEPS:
+        return Check(False, f"{steps} steps were logged, and {STEPS - found.before} are expected")
     return Check(True, f"{steps} steps, losses finite")
 
 
@@ -41,7 +82,9 @@ def _moved(found: Evidence) -> Check:
 def _search(found: Evidence) -> Check:
     waves = found.metrics.get("cover_templates", 0.0)
     count = int(waves or found.metrics.get("templates_joined", 0.0))
-    return Check(count > 0, f"the search found {count} template{'' if count == 1 else 's'}")
+    return Check(
+        count >= LEAST_TEMPLATES, f"the search found {count} template{'' if count == 1 else 's'}"
+    )
 
 
 def _ran(found: Evidence) -> Check:
@@ -60,7 +103,7 @@ def _trained(found: Evidence) -> Iterator[Check]:
     if found.prompts is not None:
         bare = found.prompts - found.strangers
         said = f"{bare} of {found.prompts} rows trained on the bare question"
-        yield Check(0 < found.prompts == bare, said)
+        yield Check(found.prompts > 0 and found.strangers <= MOST_STRANGERS, said)
 
 
 def _apart(found: Evidence) -> Iterator[Check]:

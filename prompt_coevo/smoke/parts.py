@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from prompt_coevo.lines import JSON
 
@@ -24,6 +24,14 @@ LEARNING_RATE: Final = 4e-4
 Command: TypeAlias = tuple[Sequence[str], Mapping[str, str]]
 """A command to start, and additional environment variables."""
 
+Course: TypeAlias = Literal["once", "resume", "ghost", "speed"]
+"""The runs of a variant.
+
+`once`: one. `resume`: one that is killed after its first checkpoint and started again. `ghost`: two of the
+bare trainer and one with half of each group under templates, all on the same made-up completions. `speed`:
+one without the plugin and one with it.
+"""
+
 
 @dataclass(frozen=True)
 class Variant:
@@ -34,7 +42,7 @@ class Variant:
     """Description in the table: what is special about it."""
 
     coevo: Mapping[str, Any]
-    """Settings of this package, nested."""
+    """Settings of this package, nested. Empty: the bare trainer."""
 
     host: tuple[str, ...] | Mapping[str, JSON] = ()
     """Additional configuration of the trainer: arguments, or values by name."""
@@ -44,6 +52,11 @@ class Variant:
 
     on_cpu: bool = False
     """True if it can run without a GPU."""
+
+    gpus: int = 1
+    """Number of GPUs needed, or of processes on a CPU."""
+
+    course: Course = "once"
 
 
 @dataclass(frozen=True)
@@ -74,6 +87,12 @@ class Evidence:
     measure: str = ""
     """The quantity that `difference` measures."""
 
+    seconds: Sequence[float] = ()
+    """Duration of the steps, without some at the start."""
+
+    before: int = 0
+    """Number of steps that the checkpoint had, from which the run was resumed."""
+
 
 @dataclass(frozen=True)
 class Adapter:
@@ -94,6 +113,12 @@ class Adapter:
 
     read: Callable[[Variant, Path], Evidence]
     """Reads the results. Raises OSError, KeyError or ValueError if some are missing from the folder."""
+
+    saved: str
+    """Pattern of the file that completes a checkpoint."""
+
+    weights: str
+    """The file of a ghost's trained policy."""
 
 
 # This package's settings, the same for every adapter.
@@ -130,6 +155,10 @@ INSPO: Final[Mapping[str, JSON]] = {
         "rounds": 1,
     },
 }
+HALF: Final = "prompt_coevo.smoke.ghost:HALF"
+GHOST: Final[Mapping[str, JSON]] = {**_ANSWERS, "algorithms": [HALF]}
+SAVE_STEPS: Final = STEPS // 2
+"""Steps between two checkpoints of `resume`."""
 
 
 def ray_variants(checkpointing: str) -> tuple[Variant, ...]:
@@ -143,11 +172,14 @@ def ray_variants(checkpointing: str) -> tuple[Variant, ...]:
 
 
 def method_and_file(variant: Variant, folder: Path) -> tuple[str, Path]:
-    """Write the variant's settings into the folder. Return the method's flag and the file."""
+    """Write the variant's settings into the folder. Return the method's flag and the file.
+
+    A method from outside has no flag; `algorithms` must be given beside another one's.
+    """
     file = folder / "coevo.yaml"
     file.write_text(json.dumps(variant.coevo, indent=1), "utf-8")  # JSON is YAML
     (method,) = variant.coevo["algorithms"]
-    return method, file
+    return "stream" if ":" in method else method, file
 
 
 def ours(metrics: Mapping[str, float], prefix: str) -> dict[str, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections import Counter
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
@@ -10,7 +11,8 @@ from prompt_coevo import __version__
 from prompt_coevo.smoke.parts import Adapter
 from prompt_coevo.smoke.running import Outcome
 
-_SHOWN = ("torch", "transformers", "trl", "verl", "openrlhf", "vllm", "deepspeed", "peft", "ray")
+_FRAMEWORKS = ("torch", "transformers", "trl", "verl", "openrlhf", "vllm", "deepspeed", "ray")
+_SHOWN = (*_FRAMEWORKS, "peft", "flash_attn")
 
 
 def markdown(adapter: Adapter, outcomes: Sequence[Outcome], machine: str) -> str:
@@ -21,7 +23,14 @@ def markdown(adapter: Adapter, outcomes: Sequence[Outcome], machine: str) -> str
         seconds = f"{one.seconds:.0f}" if one.seconds else ""
         rows.append([f"`{one.variant.name}`", one.variant.says, one.state, seconds, one.said])
     table = "\n".join(f"| {' | '.join(map(_cell, row))} |" for row in rows)
-    return f"# Smoke: {adapter.title}\n\n{machine}. {_versions()}.\n\n{table}\n"
+    head = f"# Smoke: {adapter.title}\n\n{machine}. {_versions()}."
+    return f"{head}\n\n**{summary(outcomes)}.**\n\n{table}\n"
+
+
+def summary(outcomes: Sequence[Outcome]) -> str:
+    """Return how many variants work, have failed and were not run."""
+    counts = Counter(one.state for one in outcomes)
+    return f"{counts['works']} work, {counts['failed']} failed, {counts['not run']} not run"
 
 
 def _cell(text: str) -> str:

@@ -12,10 +12,11 @@ from dataclasses import replace
 from typing import Final
 
 from prompt_coevo import hookimpl
-from prompt_coevo.settings.method import Method
-from prompt_coevo.types import EMPTY_TEMPLATE, Candidate, MemberPlan
+from prompt_coevo.smoke.ghost import HALF, Half
+from prompt_coevo.types import EMPTY_TEMPLATE, MemberPlan
 
-_TEMPLATES: Final = ("note please", "note that zorp means swap-pairs . think well")
+__all__ = ["HALF", "HALF_AND_ONE", "say"]
+
 _asked: Counter[str] = Counter()
 
 
@@ -25,21 +26,6 @@ def say(prompt: str, sampled: str) -> str:
     _asked[question] += 1
     rng = random.Random(f"{question}/{_asked[question]}")
     return " ".join(rng.choices("0123456789", k=rng.randint(1, 9)))
-
-
-class Half:
-    """Plans a template for every second member of each group."""
-
-    @hookimpl
-    def coevo_plan_group(self, question_id: str, group_size: int) -> list[MemberPlan]:
-        return [
-            MemberPlan(
-                template=Candidate(_TEMPLATES[place // 2 % 2], "template")
-                if place % 2
-                else EMPTY_TEMPLATE
-            )
-            for place in range(group_size)
-        ]
 
 
 class HalfAndOne(Half):
@@ -59,9 +45,4 @@ class HalfAndOne(Half):
         return plans
 
 
-def _method(name: str, kind: type[Half]) -> Method:
-    return Method(name, lambda context: kind(), provides=frozenset({"template"}), may_distill=True)
-
-
-HALF: Final = _method("half", Half)
-HALF_AND_ONE: Final = _method("half and one", HalfAndOne)
+HALF_AND_ONE: Final = replace(HALF, name="half and one", plugin=lambda context: HalfAndOne())

@@ -8,12 +8,13 @@ import signal
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from prompt_coevo.smoke.checks import checks
+from prompt_coevo.smoke.checks import checks, no_trace
 from prompt_coevo.smoke.parts import INSPO, STEPS, STREAM, WAVES, Adapter, Evidence, Variant
 from prompt_coevo.smoke.running import LOG, Outcome, end, missing, run_all
 from prompt_coevo.smoke.table import markdown
@@ -38,6 +39,8 @@ def adapter(*variants: Variant, packages: tuple[str, ...] = ()) -> Adapter:
         variants,
         lambda variant, folder, cpu: ([sys.executable, "-c", str(variant.host)], {"MINE": "1"}),
         lambda variant, folder: Evidence(**json.loads((folder / "left.json").read_text())),
+        "saved/*",
+        "weights",
     )
 
 
@@ -46,7 +49,7 @@ def script(name: str, code: str, **changes: Any) -> Variant:
 
 
 def outcomes(folder: Path, *variants: Variant, limit_s: float = 60.0) -> list[Outcome]:
-    return list(run_all(adapter(*variants), variants, folder, limit_s, None))
+    return list(run_all(adapter(*variants), variants, folder, limit_s, []))
 
 
 def test_a_run_that_leaves_what_it_should_works(tmp_path: Path) -> None:
@@ -71,6 +74,20 @@ def test_one_that_hangs_is_ended(tmp_path: Path) -> None:
     (outcome,) = outcomes(tmp_path, script("hangs", "import time; time.sleep(3600)"), limit_s=0.5)
     assert outcome.state == "failed"
     assert outcome.said.startswith("it was not over after 0.5 s and was ended; see ")
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs Linux")
+def test_what_left_its_session_is_ended_too(tmp_path: Path) -> None:
+    code = (
+        "import subprocess, sys\n"
+        "child = [sys.executable, '-c', 'import time; time.sleep(3600)']\n"
+        "pid = subprocess.Popen(child, start_new_session=True).pid\n"
+        f"{LEAVES}; Path('pid').write_text(str(pid))"
+    )
+    (outcome,) = outcomes(tmp_path, script("daemon", code))
+    assert outcome.state == "works"
+    while _lives(int((tmp_path / "daemon" / "pid").read_text())):
+        time.sleep(0.05)  # for ever, if it is left over
 
 
 def test_what_it_started_is_ended_with_it(tmp_path: Path) -> None:
@@ -113,7 +130,7 @@ def test_a_run_is_not_bent_by_the_users_environment(
     monkeypatch.setenv("HF_HUB_OFFLINE", "0")
     code = "import json, os; print(json.dumps(dict(os.environ)))"
     variants = (script("gpu", code, on_cpu=False),)
-    list(run_all(adapter(*variants), variants, tmp_path, 60.0, "3"))
+    list(run_all(adapter(*variants), variants, tmp_path, 60.0, ["3", "5"]))
     environment = json.loads((tmp_path / "gpu" / LOG).read_text())
     assert environment["CUDA_VISIBLE_DEVICES"] == "3"
     assert environment["HF_HUB_OFFLINE"] == environment["MINE"] == "1"
@@ -124,14 +141,101 @@ def test_a_run_is_not_bent_by_the_users_environment(
 
 def test_what_is_not_there_says_what_to_install() -> None:
     vllm = script("vllm", "", packages=("vllm",))
-    assert missing(adapter(), vllm, "0") == (
+    assert missing(adapter(), vllm, 1) == (
         "vllm not installed; run: pip install 'prompt-coevo[vllm]'"
     )
-    assert missing(adapter(packages=("verl_no", "json")), script("x", ""), "0") == (
+    assert missing(adapter(packages=("verl_no", "json")), script("x", ""), 1) == (
         "verl_no not installed; run: pip install 'prompt-coevo[trl]'"
     )
-    assert missing(adapter(), script("x", "", on_cpu=False), None) == "needs a GPU"
-    assert missing(adapter(), script("x", ""), None) is None
+    assert missing(adapter(), script("x", "", on_cpu=False), 0) == "needs a GPU"
+    assert missing(adapter(), script("x", ""), 0) is None
+
+
+@pytest.mark.parametrize(
+    ("needed", "on_cpu", "there", "said"),
+    [
+        (2, False, 0, "needs 2 GPUs"),
+        (2, False, 1, "needs 2 GPUs"),
+        (2, False, 2, None),
+        (2, True, 0, None),  # two processes on a CPU
+        (2, True, 1, "needs 2 GPUs"),
+        (8, False, 2, "needs 8 GPUs"),
+        (1, False, 8, None),
+    ],
+)
+def test_a_variant_runs_where_there_are_gpus_enough(
+    needed: int, on_cpu: bool, there: int, said: str | None
+) -> None:
+    assert missing(adapter(), script("x", "", on_cpu=on_cpu, gpus=needed), there) == said
+
+
+@pytest.mark.parametrize("name", ["trl", "verl", "openrlhf"])
+def test_every_trainer_has_the_switches_of_a_lab(name: str) -> None:
+    found: Adapter = import_module(f"prompt_coevo.smoke.{name}").ADAPTER
+    variants = {one.name: one for one in found.variants}
+    assert len(variants) == len(found.variants)
+    needed = {name: one.gpus for name, one in variants.items() if one.gpus > 1}
+    several = {"ranks": 2, "tp2": 2, "ranks8": 8}
+    assert needed == several | {"trl": {}, "verl": {"separate": 2}, "openrlhf": {"async": 2}}[name]
+    for course in ("resume", "ghost", "speed"):
+        assert variants[course].course == course
+    if name != "trl":
+        assert {"graphs", "async", "flash"} <= variants.keys()
+        assert "flash_attn" in (*found.packages, *variants["flash"].packages)
+
+
+KILLED_LATER = """
+import json, time
+from pathlib import Path
+first = not Path("saved").exists()
+with open("events.jsonl", "a") as journal:
+    journal.write(json.dumps({"event": "started" if first else "resumed"}) + chr(10))
+if first:
+    Path("saved").mkdir()
+    Path("saved/6").touch()
+    time.sleep(3600)
+"""
+
+
+def test_a_run_is_killed_at_its_first_checkpoint_and_started_again(tmp_path: Path) -> None:
+    half = json.dumps({**GOOD, "losses": [0.0] * (STEPS // 2), "before": STEPS - STEPS // 2})
+    leaves = f"{KILLED_LATER}Path('left.json').write_text({half!r})"
+    (good,) = outcomes(tmp_path, script("good", leaves, course="resume"))
+    assert good.state == "works", good.said
+    assert good.said.startswith(f"killed, resumed after step {STEPS // 2}; {STEPS // 2} steps, ")
+    anew = f"{KILLED_LATER}Path('left.json').write_text({json.dumps(GOOD)!r})"
+    over, forgot = outcomes(
+        tmp_path,
+        script("over", LEAVES, course="resume"),
+        script("forgot", anew, course="resume"),
+    )
+    assert over.said.startswith("it was over before it could be killed; see ")
+    assert forgot.said.startswith("not as it should be: killed, resumed after step 0; see ")
+
+
+def test_the_time_of_a_step_is_told_and_fails_nothing(tmp_path: Path) -> None:
+    """The bare run has no settings of this package, which would be in its folder."""
+    code = f"{LEAVES}; import json, os; from pathlib import Path\n"
+    code += "found = json.loads(Path('left.json').read_text())\n"
+    code += "found['seconds'] = [9.0, 2.0 if Path.cwd().name == 'with' else 1.0, 0.0]\n"
+    code += "Path('left.json').write_text(json.dumps(found))"
+    (outcome,) = outcomes(tmp_path, script("speed", code, course="speed"))
+    assert outcome.state == "works"
+    assert outcome.said.startswith("2 s a step, 1 s without the plugin: 2.00 times; ")
+
+
+def test_ghosts_that_leave_a_trace_are_found_out() -> None:
+    """Twice the distance of bare runs, or 1 % of the training; more than a tenth in no case."""
+    for distances, holds in {
+        (0.0, 0.0, 1.0): True,
+        (0.01, 0.0, 1.0): True,
+        (0.011, 0.0, 1.0): False,
+        (0.06, 0.03, 1.0): True,
+        (0.061, 0.03, 1.0): False,
+        (0.2, 0.2, 1.0): False,
+        (float("nan"), 0.0, 1.0): False,
+    }.items():
+        assert no_trace(*distances).holds == holds, distances
 
 
 @pytest.mark.parametrize(
@@ -172,5 +276,6 @@ def test_the_table(tmp_path: Path) -> None:
     told = [*found, Outcome(script("odd", ""), "failed", "a | b <img>", 2.4)]
     text = markdown(adapter(), told, "On a CPU")
     assert text.startswith("# Smoke: An adapter\n\nOn a CPU. prompt-coevo ")
-    assert "| `gpu` | a script | not there |  | needs a GPU |" in text
+    assert "\n**1 work, 1 failed, 1 not run.**\n" in text
+    assert "| `gpu` | a script | not run |  | needs a GPU |" in text
     assert "| `odd` | a script | failed | 2 | a \\| b &lt;img> |" in text
