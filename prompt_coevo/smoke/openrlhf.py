@@ -78,7 +78,7 @@ _VARIANTS: Final = (
     Variant("graphs", "P2O, CUDA graphs", WAVES, (f"{_NO}vllm.enforce_eager",)),
     Variant("zero3", "P2O, ZeRO-3", WAVES, ("--ds.zero_stage=3",)),
     Variant("resume", "P2O, killed and resumed", WAVES, _SAVING, course="resume"),
-    Variant("ghost", "made-up completions", GHOST, course="ghost"),
+    Variant("ghost", "made-up completions, bf16", GHOST, course="ghost"),
     Variant("speed", "stream, time of a step", STREAM, course="speed"),
     Variant("ranks", "P2O, two ranks, two engines", WAVES, _ranks(2), gpus=2),
     Variant("tp2", "P2O, two ranks, vLLM on both", WAVES, _TP2, gpus=2),

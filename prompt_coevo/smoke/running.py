@@ -97,17 +97,16 @@ def missing(adapter: Adapter, variant: Variant, gpus: int) -> str | None:
 
 
 def _run(runs: Runs, variant: Variant, folder: Path) -> tuple[State, str]:
-    log = folder / LOG
     try:
         found: list[Check] = list(getattr(runs, variant.course)(variant, folder))
     except _Failed as error:
         return "failed", str(error)
     except (OSError, KeyError, ValueError, TypeError) as error:
         told = in_a_line(f"{type(error).__name__}: {error}", _SHOWN)
-        return "failed", f"it ended well, but what it left cannot be read ({told}); see {log}"
+        return "failed", f"it ended well, but what it left cannot be read ({told}); see {folder}"
     broken = [check.said for check in found if not check.holds]
     if broken:
-        return "failed", f"not as it should be: {'; '.join(broken)}; see {log}"
+        return "failed", f"not as it should be: {'; '.join(broken)}; see {folder}"
     return "works", "; ".join(check.said for check in found)
 
 

@@ -61,6 +61,7 @@ _SEPARATE: Final = (
     "trainer.v1.separate_async.parameter_sync_step=2",
     f"{_ACTOR}.ppo_mini_batch_size={QUESTIONS_PER_STEP // 2}",
     f"{_ACTOR}.ppo_micro_batch_size_per_gpu={ROLLOUTS_PER_STEP // 2}",
+    f"{_ROLLOUT}.log_prob_micro_batch_size_per_gpu={ROLLOUTS_PER_STEP // 2}",
     f"{_ROLLOUT}.nnodes=1",
     f"{_ROLLOUT}.n_gpus_per_node=1",
     f"{_ROLLOUT}.checkpoint_engine.backend=nccl",

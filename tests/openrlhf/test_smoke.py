@@ -76,3 +76,7 @@ def test_what_a_run_leaves_is_read(name: str, tmp_path: Path) -> None:
     made = list(getattr(runs, variant.course)(variant, tmp_path))
     print(*[one.said for one in made], sep="\n")
     assert [one.said for one in made if not one.holds] == []
+    if variant.course == "once":
+        found = read(variant, tmp_path)
+        assert found.difference is not None
+        assert found.difference < 0.1
