@@ -27,7 +27,7 @@ def smoke(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_a_variant_trains_and_is_judged(tmp_path: Path) -> None:
     ran = smoke("--cpu", "--only", "p2o,vllm", "--out", str(tmp_path), "--limit", "1800")
-    assert ran.returncode == 3, ran.stdout + ran.stderr
+    assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "1 work, 0 failed, 1 not run. Written: " in ran.stdout
     table = (tmp_path / "smoke.md").read_text()
     assert "\n| `p2o` | P2O, bf16 | works | " in table
