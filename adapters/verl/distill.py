@@ -127,7 +127,7 @@ class CoevoAgentLoop:
         is_exchanged = assignment.distilled and plan.sampling is None
         trained = assignment.train_prompt(question) if is_exchanged else rolled_out
         exchange = PromptExchange(
-            inner, _TOKENIZERS, rolled_out, trained, question, filled=["mm_inputs_out"]
+            inner, _TOKENIZERS, rolled_out, trained, bare=question, filled=["mm_inputs_out"]
         )
         sampling = {**sampling_params, **(plan.sampling or {})}
         output = await inner.run(sampling, **{**row, "raw_prompt": rolled_out})

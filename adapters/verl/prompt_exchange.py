@@ -14,7 +14,7 @@ class PromptExchange:
     `methods` names the agent's methods that may do so; names that it lacks are skipped. They are async and
     take the messages as first argument. Keyword arguments in `filled` are dictionaries that such a method
     writes into; for the prompt to train on it gets empty ones. If both prompts are one object, nothing is
-    tokenized twice.
+    tokenized twice. With the question `bare`, `is_ignored_in` tells agents that use it instead.
     """
 
     def __init__(
@@ -23,8 +23,8 @@ class PromptExchange:
         methods: Sequence[str],
         rolled_out: Prompt,
         trained: Prompt,
-        bare: Prompt,
         *,
+        bare: Prompt | None = None,
         filled: Collection[str] = (),
     ) -> None:
         self._rolled_out = rolled_out
@@ -62,7 +62,7 @@ class PromptExchange:
         **kwargs: object,
     ) -> list[int]:
         ids = await original(messages, *args, **kwargs)
-        if list(messages) == list(self._bare):
+        if self._bare is not None and list(messages) == list(self._bare):
             self._bare_ids = list(ids)
         if self._ids is None and list(messages) == list(self._rolled_out):
             kwargs.update({name: {} for name in self._filled if name in kwargs})
