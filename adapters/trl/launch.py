@@ -39,14 +39,12 @@ from prompt_coevo.settings import Settings
 from prompt_coevo.settings.method import Workload
 
 _READ_BY_ALL: Final = {
-    *(
-        "distill_forward",
-        "ground_truth_column",
-        "preflight",
-        "question_id_column",
-        "seed",
-        "success",
-    ),
+    "distill_forward",
+    "ground_truth_column",
+    "preflight",
+    "question_id_column",
+    "seed",
+    "success",
 }
 """The settings that every rank reads; the others count on rank 0 alone."""
 

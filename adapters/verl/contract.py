@@ -78,7 +78,7 @@ def check_names(mode: str, *, distils: bool = True) -> None:
         if not hasattr(owner, name):
             raise HostError(f"VeRL's {owner.__name__} has no {name}, which +coevo needs; {_ADVICE}")
         for part in _MENTIONED.get(name, ()):
-            if part not in known[name]:
+            if part not in known.get(name, ()):
                 raise HostError(
                     f"VeRL's {owner.__name__}.{name} does not know {part}, which +coevo needs; "
                     f"{_ADVICE}"
