@@ -69,13 +69,28 @@ def test_but_the_server_sampled_hard_groups_under_two_templates_or_more(run: Res
 
 
 def test_the_samplers_log_probs_reach_no_correction(run: Result) -> None:
-    """They are under the template, and VeRL would mistake the difference for one between engines."""
-    for row in run.actor:
-        assert row["rollout_log_probs"] == pytest.approx(row["old_log_probs"], abs=1e-3)
+    """They are under the template, and VeRL would mistake the difference for one between engines.
+
+    Its correction logs by how much the two differ, whether or not it corrects anything.
+    """
+    stored = [
+        abs(here - there)
+        for row in run.actor
+        for here, there in zip(row["rollout_log_probs"], row["old_log_probs"], strict=True)
+    ]
+    assert max(stored) > 0.1
+    for metrics in run.metrics.values():
+        for name in ("kl", "k3_kl", "log_ppl_diff_max", "log_ppl_diff_min", "chi2_token"):
+            assert metrics[f"rollout_corr/{name}"] == pytest.approx(0.0, abs=1e-3)
 
 
 def test_the_metrics_of_the_difference_leave_the_template_out(run: Result) -> None:
-    assert all(m["training/rollout_probs_diff_max"] < 1e-3 for m in run.metrics.values())
+    """Where all rows ran under one there are none."""
+    name = "training/rollout_probs_diff_max"
+    for metrics in run.metrics.values():
+        assert (name in metrics) == (metrics["coevo/templated_fraction"] < 1)
+        assert metrics.get(name, 0.0) < 1e-3
+    assert any(name in metrics for metrics in run.metrics.values())
 
 
 def test_search_rollouts_run_on_the_weights_of_their_moment(run: Result) -> None:
