@@ -87,9 +87,10 @@ def check_finite(metrics: Mapping[str, float]) -> None:
 
 
 def check_no_correction(metrics: Mapping[str, float]) -> None:
-    """Check that VeRL's correction finds no difference to the sampler."""
-    for name in ("log_ppl_diff_max", "log_ppl_diff_min", "chi2_token"):
-        assert metrics[f"rollout_corr/{name}"] == pytest.approx(0.0, abs=1e-4)
+    """Check that VeRL's correction finds no difference to the sampler, token by token."""
+    # Of its log_ppl metrics one side is a mean in bf16 here.
+    for name in ("kl", "k3_kl", "chi2_token"):
+        assert metrics[f"rollout_corr/{name}"] == pytest.approx(0.0, abs=1e-6)
 
 
 def check_on_question(result: Result) -> None:
