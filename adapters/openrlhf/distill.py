@@ -24,8 +24,8 @@ def check_placed(response: Response, question: str, prompts: PromptIds) -> None:
     starts = response["action_ranges"][:1]
     if starts and list(response["observation_tokens"][: starts[0][0]]) == prompts.of(question):
         raise HostError(
-            "a rollout with an instruction was sampled on the question alone, so no instruction would ever "
-            "reach the policy; let the agent's reset() hand on the observation that it is given"
+            "a rollout with an instruction or a template was sampled on the question alone, so none would "
+            "ever reach the policy; let the agent's reset() hand on the observation that it is given"
         )
 
 

@@ -20,10 +20,9 @@ from verl.trainer.ppo.v1 import (
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
 from prompt_coevo.adapters.verl.distill import ERROR, TRAINED, fingerprint
-from prompt_coevo.adapters.verl.rollouts import extras_of
+from prompt_coevo.adapters.verl.rollouts import ADVICE, extras_of
 from prompt_coevo.errors import HostError
 
-_ADVICE: Final = "install a VeRL that this adapter supports, such as 0.9.1"
 _COMMON: Final = (
     "_balance_batch",
     "_build_replay_buffer",
@@ -76,18 +75,18 @@ def check_names(mode: str, *, distils: bool = True) -> None:
     known = _known_by_methods(owner)
     for name in names:
         if not hasattr(owner, name):
-            raise HostError(f"VeRL's {owner.__name__} has no {name}, which +coevo needs; {_ADVICE}")
+            raise HostError(f"VeRL's {owner.__name__} has no {name}, which +coevo needs; {ADVICE}")
         for part in _MENTIONED.get(name, ()):
             if part not in known.get(name, ()):
                 raise HostError(
                     f"VeRL's {owner.__name__}.{name} does not know {part}, which +coevo needs; "
-                    f"{_ADVICE}"
+                    f"{ADVICE}"
                 )
     readers = {name for name, mentioned in known.items() if _SAMPLER in mentioned}
     if distils and (new := sorted(readers - _READ_BY)):
         raise HostError(
             f"VeRL's {owner.__name__}.{new[0]} reads {_SAMPLER}, which are under the template in templated "
-            f"rows; {_ADVICE}"
+            f"rows; {ADVICE}"
         )
 
 
@@ -123,7 +122,7 @@ def check_dropping(buffer: ReplayBuffer) -> None:
             raise HostError(
                 f"VeRL's {type(buffer).__name__} has no {name}, without which +coevo never sees the "
                 f"groups that it drops; leave algorithm.filter_groups and asynchronous trainers out, or "
-                f"{_ADVICE}"
+                f"{ADVICE}"
             )
 
 
@@ -133,7 +132,7 @@ def check_telling(buffer: ReplayBuffer) -> None:
         raise HostError(
             f"VeRL's {type(buffer).__name__} has no {_TELLS_THE_OLD}, which +coevo needs to tell groups "
             f"that are too old from those of dynamic sampling; leave asynchronous trainers out, "
-            f"or {_ADVICE}"
+            f"or {ADVICE}"
         )
 
 
@@ -148,7 +147,7 @@ def check_distilled(keys: Sequence[str], partition: str) -> None:
     if missing := sorted(set(fields) - set(rows.keys())):
         raise HostError(
             f"VeRL's rows have no {', '.join(missing)}, which +coevo needs to check that a templated "
-            f"rollout is trained on its question; {_ADVICE}"
+            f"rollout is trained on its question; {ADVICE}"
         )
     columns = [list(rows[name].unbind()) for name in fields[:-1]]
     for prompt, response, sequence, extra in zip(*columns, extras_of(rows), strict=True):
@@ -158,7 +157,7 @@ def check_distilled(keys: Sequence[str], partition: str) -> None:
             raise HostError(
                 "a rollout that ran under a template is not in TransferQueue with the prompt ids that "
                 f"+coevo's agent loop returned (those of its question), so it would be trained on a wrong "
-                f"prompt; {_ADVICE}"
+                f"prompt; {ADVICE}"
             )
 
 

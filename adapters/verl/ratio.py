@@ -24,6 +24,7 @@ from prompt_coevo.adapters.common.ratio_tensors import (
     template_effect,
     without_template,
 )
+from prompt_coevo.adapters.verl.rollouts import ADVICE
 from prompt_coevo.errors import HostError
 
 _OLD, _SAMPLER, _MASK = "old_log_probs", "rollout_log_probs", "response_mask"
@@ -102,7 +103,7 @@ def effect(distilled: Sequence[str], partition: str, under: UnderTemplate) -> di
     if missing := sorted(set(fields) - set(rows.keys())):
         raise HostError(
             f"the rows of a templated round have no {', '.join(missing)} in TransferQueue, which "
-            "coevo.distill_forward needs; leave it out, or install a VeRL that this adapter supports"
+            f"coevo.distill_forward needs; leave it out, or {ADVICE}"
         )
     after = torch.cat([under[key] for key in distilled])
     total, tokens = template_effect(rows[_OLD].values(), after, rows[_MASK].values())

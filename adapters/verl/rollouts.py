@@ -25,7 +25,7 @@ SampledBy: TypeAlias = Callable[[Extra], PolicyVersion]
 BEGAN_WITH: Final = "min_global_steps"
 """VeRL's extra field for the weights that a rollout began with: the global step after which they came."""
 
-_ADVICE: Final = "install a VeRL that this adapter supports"
+ADVICE: Final = "install a VeRL that this adapter supports, such as 0.9.1"
 _AT_ONCE: Final = 512
 """Responses fetched per call; at 8 000 tokens each they are 33 MB."""
 
@@ -80,7 +80,7 @@ def is_over(tag: Tag) -> bool:
     """
     if (status := tag.get("status")) not in _STATUSES:
         raise HostError(
-            f"VeRL reports the status {status!r} of a group, which +coevo does not know; {_ADVICE}"
+            f"VeRL reports the status {status!r} of a group, which +coevo does not know; {ADVICE}"
         )
     return _STATUSES[status]
 
@@ -201,7 +201,7 @@ def _rollout(
     if extra.get(BEGAN_WITH) is None:
         raise HostError(
             f"a rollout does not say with which weights it began ({BEGAN_WITH} in its extra_fields), so "
-            f"its staleness is unknown; let your agent loop keep what the server returns, or {_ADVICE}"
+            f"its staleness is unknown; let your agent loop keep what the server returns, or {ADVICE}"
         )
     version, status = sampled_by(extra), extra.get(STATUS)
     decides = success.of(reward, extra.get("reward_extra_info"))

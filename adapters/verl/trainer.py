@@ -37,6 +37,7 @@ from prompt_coevo.adapters.verl.ratio import (
     punish_nothing,
 )
 from prompt_coevo.adapters.verl.rollouts import (
+    ADVICE,
     BEGAN_WITH,
     Success,
     collect,
@@ -147,7 +148,7 @@ class Coevolving(PPOTrainer):
         if not self._has_observed:
             raise HostError(
                 "VeRL ended a step without computing advantages, so +coevo never saw its rollouts; "
-                "install a VeRL that this adapter supports"
+                f"{ADVICE}"
             )
         self._due = self._due_after_step()
         if self._is_last_step():

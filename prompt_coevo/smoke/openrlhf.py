@@ -150,16 +150,16 @@ def _boards(folder: Path) -> list[Path]:
 
 def _read(variant: Variant, folder: Path) -> Evidence:
     events = dict(_series(_boards(folder)[-1]))
-    found = evidence({name: [one.value for one in all_] for name, all_ in events.items()})
+    series = {name: [one.value for one in all_] for name, all_ in events.items()}
+    found = evidence(series, sampled=variant.course != "ghost")
     steps = events["train/policy_loss"]
     seconds = [after.wall_time - one.wall_time for one, after in pairwise(steps)]
     return replace(found, before=steps[0].step - 1, seconds=seconds)
 
 
-def evidence(series: Mapping[str, Sequence[float]]) -> Evidence:
+def evidence(series: Mapping[str, Sequence[float]], *, sampled: bool = True) -> Evidence:
     """Build the evidence from OpenRLHF's metrics, one number per step. Raises KeyError if one is
-    missing."""
-    apart = series.get("train/vllm_kl")  # a ghost has no log-probs of a sampler
+    missing. If the completions were not `sampled`, there are no log-probs of a sampler."""
     return Evidence(
         losses=series["train/policy_loss"],
         gradients=series["train/actor_grad_norm"],
@@ -167,7 +167,7 @@ def evidence(series: Mapping[str, Sequence[float]]) -> Evidence:
         # The fraction of rows whose prompt was replaced by the question's. The adapter itself checks that
         # they were, and ends the run if not. OpenRLHF writes no trained prompts anywhere.
         templated=max(series.get("train/coevo_distilled", [0.0])),
-        difference=None if apart is None else max(map(abs, apart)),
+        difference=max(map(abs, series["train/vllm_kl"])) if sampled else None,
         measure="log-probs, the mean of a step at most",
     )
 

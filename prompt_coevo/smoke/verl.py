@@ -194,7 +194,7 @@ def _read(variant: Variant, folder: Path) -> Evidence:
     prompts = None if "inspo" in variant.coevo else _trained_prompts(folder / _DUMPS)
     # The chat template writes roles as special tokens, which the dumps omit.
     known = {task.question for task in world.tasks()}
-    # A ghost has no log-probs of a sampler.
+    # VeRL has none for a step that ran under templates as a whole.
     apart = [one[_DIFFERENCE] for one in trained if _DIFFERENCE in one]
     return Evidence(
         losses=[one["actor/pg_loss"] for one in trained],
@@ -203,7 +203,7 @@ def _read(variant: Variant, folder: Path) -> Evidence:
         templated=max(one.get(f"{_OUR_METRICS}templated_fraction", 0.0) for one in trained),
         prompts=None if prompts is None else len(prompts),
         strangers=sum(one not in known for one in prompts or ()),
-        difference=max(apart, default=None),
+        difference=None if variant.course == "ghost" else max(apart),  # a ghost has no sampler
         measure="probabilities, at most",
         seconds=[one["timing_s/step"] for one in trained[1:]],
         before=first - 1,

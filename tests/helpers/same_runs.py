@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from prompt_coevo.smoke.checks import GHOST_OF_BARE, GHOST_OF_TRAINING
+
 Rows = dict[tuple[Any, ...], list[list[float]]]
 
 
@@ -32,10 +34,6 @@ def check_same_rows(one: Rows, other: Rows) -> None:
             assert values == pytest.approx(others, abs=1e-3), key
 
 
-ROUNDING = 0.01
-"""Of the distance that training goes: rows are summed in another order."""
-
-
 def furthest(weights: Mapping[str, Any], others: Mapping[str, Any]) -> float:
     """Return the greatest difference between the weights of two policies."""
     assert weights.keys() == others.keys()
@@ -43,10 +41,9 @@ def furthest(weights: Mapping[str, Any], others: Mapping[str, Any]) -> float:
 
 
 def check_no_further(distance: float, of_bare_runs: float, trained: float) -> None:
-    """Check that a run ends no further from a bare one than another bare run does, or than rounding goes.
+    """Check that a run ends no further from a bare one than twice another bare run, or than rounding goes.
 
     `trained` is the distance that training goes. Two bare runs that differ by a tenth of it show nothing.
     """
-    limit = max(2 * of_bare_runs, ROUNDING * trained)
-    limit = min(limit, 10 * ROUNDING * trained)
+    limit = min(max(GHOST_OF_BARE * of_bare_runs, GHOST_OF_TRAINING * trained), 0.1 * trained)
     assert distance <= limit, f"the distance {distance:.2g} is above {limit:.2g}"

@@ -65,26 +65,29 @@ def take_away(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> None:
 @pytest.mark.parametrize(
     ("method", "part"), [(method, part) for method, parts in _MENTIONED.items() for part in parts]
 )
+@pytest.mark.parametrize("mode", LEANT_ON)
 def test_without_what_a_method_shares_with_us_there_is_no_trainer(
-    monkeypatch: pytest.MonkeyPatch, method: str, part: str
+    monkeypatch: pytest.MonkeyPatch, mode: str, method: str, part: str
 ) -> None:
-    owner, _ = LEANT_ON["colocate_async"]
-    code = getattr(owner, method).__code__
+    owner, _ = LEANT_ON[mode]
 
     def renamed(names: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple("renamed" if name == part else name for name in names)
 
-    changed = code.replace(
-        co_names=renamed(code.co_names),
-        co_varnames=renamed(code.co_varnames),
-        co_consts=renamed(code.co_consts),
-    )
-    take_away(monkeypatch, owner, method)
-    monkeypatch.setattr(owner, method, FunctionType(changed, {}), raising=False)
+    for one in (one for one in owner.__mro__ if method in vars(one)):
+        original = vars(one)[method]
+        code = original.__code__
+        changed = code.replace(
+            co_names=renamed(code.co_names),
+            co_varnames=renamed(code.co_varnames),
+            co_consts=renamed(code.co_consts),
+        )
+        made = FunctionType(changed, {}, closure=original.__closure__)
+        monkeypatch.setattr(one, method, made)
     with pytest.raises(
-        HostError, match=rf"Async\.{method} does not know {part}, which .coevo needs"
+        HostError, match=rf"{owner.__name__}\.{method} does not know {part}, which .coevo needs"
     ):
-        TRAINERS["colocate_async"](config())
+        TRAINERS[mode](config())
 
 
 @pytest.mark.parametrize(
