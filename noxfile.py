@@ -93,12 +93,13 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """The documentation as a site, which fails on warnings and dead links. `-- FOLDER` keeps it."""
-    install(session, "docs", torch=False)
+    """The documentation as a site: warnings and dead links fail; in Chromium too. `-- FOLDER` keeps it."""
+    install(session, "browser", torch=False)
     (folder,) = session.posargs or [str(Path(session.create_tmp()).resolve() / "site")]
     build = ("mkdocs", "build", "--strict", "-f", "docs/site/mkdocs.yml", "-d", folder)
     session.run(*build, env={"NO_MKDOCS_2_WARNING": "1"})
     session.run("python", "tools/check_site.py", folder)
+    session.run("pytest", "tests/browser/test_site.py", env={"COEVO_SITE": folder})
 
 
 @nox.session

@@ -21,7 +21,6 @@ NOT_STATED = "not stated"
 EXTRAS = {
     "core": ["", "llm"],
     "browser": ["report"],
-    "docs": [],
     "retrieval": ["retrieval", "encoder"],
     "trl": ["trl", "demo"],
     "verl": ["verl"],

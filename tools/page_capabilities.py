@@ -41,9 +41,9 @@ _PAGE: Final = """\
 
 <!-- Made by tools/pages.py from the laws, the harnesses and pyproject.toml. -->
 
-{count} [laws](testing.md) are put to every adapter, with the real trainer in it. A law that needs what a
+{count} [laws](laws.md) are put to every adapter, with the real trainer in it. A law that needs what a
 host cannot have does not apply to it; the reasons are below. VeRL, OpenRLHF and TRL's vLLM were run
-with [stand-ins](testing.md), never on a GPU; options of the trainers are on the pages of
+with [stand-ins](testing.md#the-real-vllm), never on a GPU; options of the trainers are on the pages of
 [TRL](trl.md#what-works), [VeRL](verl.md#what-works) and [OpenRLHF](openrlhf.md#what-works).
 
 {table}

@@ -2,7 +2,7 @@
 
     python tools/pages.py        with the package installed, as in `python dev.py nox -s docs`
 
-docs/cli.md, docs/capabilities.md and docs/features.md.
+docs/cli.md, docs/capabilities.md, docs/features.md and docs/laws.md.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 from page_capabilities import capabilities_page  # noqa: E402
 from page_features import features_page  # noqa: E402
+from page_laws import laws_page  # noqa: E402
 
 _DOCS = ("-m", "typer", "prompt_coevo.cli", "utils", "docs", "--name", "prompt-coevo")
 _CLI = """\
@@ -35,6 +36,7 @@ PAGES = {
     "docs/cli.md": cli_page,
     "docs/capabilities.md": capabilities_page,
     "docs/features.md": features_page,
+    "docs/laws.md": laws_page,
 }
 
 

@@ -1,14 +1,14 @@
 """What the site needs besides the pages as they stand in the repository.
 
-The navigation is `index.md`, which links every page. A link that leads out of `docs/` becomes one into the
-repository where its address is known (`repo_url`), else its text; README, CONTRIBUTING and CHANGELOG are
-pages of the site.
+A link that leads out of `docs/` becomes one into the repository where its address is known (`[project.urls]` in
+pyproject.toml, `Repository`), else its text; README, CONTRIBUTING and CHANGELOG are pages of the site.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
+import tomllib
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,24 +23,12 @@ ROOT_PAGES: Final = {
 _LINK: Final = re.compile(
     r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)\s]*)?\)"
 )
-_ITEM: Final = re.compile(r"\]\(([\w./-]+\.md)\)")
 
 
 def on_config(config: Any) -> Any:
-    config.nav = navigation((DOCS / "index.md").read_text("utf-8"))
+    package = tomllib.loads((DOCS.parent / "pyproject.toml").read_text("utf-8"))["project"]
+    config.repo_url = package.get("urls", {}).get("Repository")
     return config
-
-
-def navigation(index: str) -> list[Any]:
-    """A section for every heading of the index, with the pages that are linked below it, each once."""
-    sections: list[Any] = [{"Documentation": "index.md"}]
-    seen = {"index.md"}
-    for part in index.split("\n## ")[1:]:
-        pages = [page for page in _ITEM.findall(part) if page not in seen and ".." not in page]
-        seen.update(pages)
-        if pages:
-            sections.append({part.partition("\n")[0]: list(dict.fromkeys(pages))})
-    return [*sections, {"Project": list(ROOT_PAGES.values())}]
 
 
 def on_files(files: Files, config: Any) -> Files:

@@ -27,20 +27,21 @@ Adapter: TypeAlias = type[OwnAdapter]
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault in a sentence, and a function that plants it into an adapter."""
+    """A fault in a sentence, the law that it breaks, and a function that plants it into an adapter."""
 
     name: str
     sentence: str
+    law: str
     plant: Callable[[Adapter], Adapter]
 
 
 FAULTS: Final[dict[str, Fault]] = {}
 
 
-def fault(sentence: str) -> Callable[[Callable[[Adapter], Adapter]], Callable[[Adapter], Adapter]]:
+def fault(sentence: str, law: str) -> Callable[[Callable[[Adapter], Adapter]], Callable[[Adapter], Adapter]]:
     def keep(plant: Callable[[Adapter], Adapter]) -> Callable[[Adapter], Adapter]:
         name = plant.__name__.replace("_", " ")
-        FAULTS[name] = Fault(name, sentence, plant)
+        FAULTS[name] = Fault(name, sentence, law, plant)
         return plant
 
     return keep
@@ -49,7 +50,10 @@ def fault(sentence: str) -> Callable[[Callable[[Adapter], Adapter]], Callable[[A
 # The six that were given
 
 
-@fault("groups whose rewards are all equal are dropped before they are observed")
+@fault(
+    "groups whose rewards are all equal are dropped before they are observed",
+    "every generated group is observed",
+)
 def flat_groups_dropped(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def observe(self, rows: Sequence[PlannedRow]) -> None:
@@ -62,7 +66,10 @@ def flat_groups_dropped(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("temperature 0 is taken for none, so greedy rollouts are sampled")
+@fault(
+    "temperature 0 is taken for none, so greedy rollouts are sampled",
+    "greedy is greedy",
+)
 def greedy_is_falsy(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
@@ -76,7 +83,10 @@ def greedy_is_falsy(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("policy rollouts come from a copy of the weights that is renewed once a round")
+@fault(
+    "policy rollouts come from a copy of the weights that is renewed once a round",
+    "policy rollouts are by the live weights",
+)
 def yesterdays_weights(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def round(self, questions: Sequence[dict[str, Any]]) -> Sequence[Row]:
@@ -93,7 +103,10 @@ def yesterdays_weights(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("a distilled row is trained on the bare question, without its instruction")
+@fault(
+    "a distilled row is trained on the bare question, without its instruction",
+    "the loss is on the train prompt",
+)
 def instruction_distilled_away(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def round(self, questions: Sequence[dict[str, Any]]) -> Sequence[Row]:
@@ -106,7 +119,10 @@ def instruction_distilled_away(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("the loss mask of a distilled row begins where the templated prompt ended")
+@fault(
+    "the loss mask of a distilled row begins where the templated prompt ended",
+    "the loss covers the completion",
+)
 def mask_where_the_template_ended(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def log_probs(self, model: Any, rows: Sequence[Row]) -> Any:
@@ -121,7 +137,10 @@ def mask_where_the_template_ended(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("placing writes into the messages of the dataset's own row")
+@fault(
+    "placing writes into the messages of the dataset's own row",
+    "the dataset stays as it is",
+)
 def placing_writes_into_the_row(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def placed(self, assignment: Assignment) -> PlannedRow:
@@ -143,7 +162,10 @@ def _write(prompt: Any, placed: Any) -> None:
 # Training inputs
 
 
-@fault("rows with a template are trained on the prompt that they were rolled out with")
+@fault(
+    "rows with a template are trained on the prompt that they were rolled out with",
+    "the loss is on the train prompt",
+)
 def template_left_in_the_trained_prompt(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def round(self, questions: Sequence[dict[str, Any]]) -> Sequence[Row]:
@@ -156,7 +178,10 @@ def template_left_in_the_trained_prompt(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("a template that is not to be distilled is taken out as well")
+@fault(
+    "a template that is not to be distilled is taken out as well",
+    "the loss is on the train prompt",
+)
 def every_template_is_distilled(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def round(self, questions: Sequence[dict[str, Any]]) -> Sequence[Row]:
@@ -169,7 +194,10 @@ def every_template_is_distilled(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("the old log-probs are those of the sampler, under the template")
+@fault(
+    "the old log-probs are those of the sampler, under the template",
+    "every log prob is on the trained prompt",
+)
 def old_log_probs_under_the_template(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def loss(self, rows: Sequence[Row], old: Any, reference: Any) -> Any:
@@ -178,7 +206,10 @@ def old_log_probs_under_the_template(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("the reference policy's log-probs are computed under the template")
+@fault(
+    "the reference policy's log-probs are computed under the template",
+    "every log prob is on the trained prompt",
+)
 def reference_log_probs_under_the_template(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def loss(self, rows: Sequence[Row], old: Any, reference: Any) -> Any:
@@ -204,7 +235,10 @@ def _under_the_template(adapter: Any, model: Any, rows: Sequence[Row], clean: An
 # Assignments and observations
 
 
-@fault("two members of a group run under each other's plan")
+@fault(
+    "two members of a group run under each other's plan",
+    "rewards belong to their member",
+)
 def two_members_swapped(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def observe(self, rows: Sequence[PlannedRow]) -> None:
@@ -218,7 +252,10 @@ def two_members_swapped(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("every rollout is credited with the reward of the row before it")
+@fault(
+    "every rollout is credited with the reward of the row before it",
+    "rewards belong to their member",
+)
 def rewards_one_row_off(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def observe(self, rows: Sequence[PlannedRow]) -> None:
@@ -231,7 +268,10 @@ def rewards_one_row_off(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("finished rows are given the plan's assignments by their position")
+@fault(
+    "finished rows are given the plan's assignments by their position",
+    "rewards belong to their member",
+)
 def attribution_by_position(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def observe(self, rows: Sequence[PlannedRow]) -> None:
@@ -246,7 +286,10 @@ def attribution_by_position(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("rollouts that come late are taken for those of the round that is under way")
+@fault(
+    "rollouts that come late are taken for those of the round that is under way",
+    "late rollouts keep their assignment",
+)
 def late_rows_are_taken_for_new_ones(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def sample(self, rows: Sequence[Row], temperature: float) -> list[Row]:
@@ -269,7 +312,10 @@ def late_rows_are_taken_for_new_ones(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("a round is rolled out under the plan of the round before")
+@fault(
+    "a round is rolled out under the plan of the round before",
+    "the plan is placed",
+)
 def plan_of_the_round_before(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         before: dict[int, Assignment] = {}  # noqa: RUF012 (replaced, never written to)
@@ -296,7 +342,10 @@ def plan_of_the_round_before(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("a question that comes again has the plan that it had before")
+@fault(
+    "a question that comes again has the plan that it had before",
+    "every round is planned once",
+)
 def plan_used_twice(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -315,7 +364,10 @@ def plan_used_twice(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("all rollouts of a group run under the plan of its first member")
+@fault(
+    "all rollouts of a group run under the plan of its first member",
+    "the plan is placed",
+)
 def one_plan_per_group(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def round(self, questions: Sequence[dict[str, Any]]) -> Sequence[Row]:
@@ -332,7 +384,10 @@ def one_plan_per_group(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("the texts are joined to the prompt in a way of the adapter's own")
+@fault(
+    "the texts are joined to the prompt in a way of the adapter's own",
+    "the plan is placed",
+)
 def placement_of_its_own(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def placed(self, assignment: Assignment) -> PlannedRow:
@@ -344,7 +399,10 @@ def placement_of_its_own(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("completions that reached the length limit are not observed")
+@fault(
+    "completions that reached the length limit are not observed",
+    "every generated group is observed",
+)
 def long_completions_left_out(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def observe(self, rows: Sequence[PlannedRow]) -> None:
@@ -354,7 +412,10 @@ def long_completions_left_out(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("a completion without a reward is observed as a failure")
+@fault(
+    "a completion without a reward is observed as a failure",
+    "a rollout without a reward is unfit",
+)
 def no_reward_is_a_failure(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def observe(self, rows: Sequence[PlannedRow]) -> None:
@@ -365,7 +426,10 @@ def no_reward_is_a_failure(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("the reward function is given the placed prompt")
+@fault(
+    "the reward function is given the placed prompt",
+    "rewards see the questions own prompt",
+)
 def reward_sees_the_placed_prompt(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def placed(self, assignment: Assignment) -> PlannedRow:
@@ -387,7 +451,10 @@ def reward_sees_the_placed_prompt(adapter: Adapter) -> Adapter:
 # The policy
 
 
-@fault("every call for policy rollouts begins with the same random numbers")
+@fault(
+    "every call for policy rollouts begins with the same random numbers",
+    "sampled rollouts are drawn anew",
+)
 def random_numbers_used_again(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         @contextmanager
@@ -400,7 +467,10 @@ def random_numbers_used_again(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("policy rollouts draw from the training's random numbers")
+@fault(
+    "policy rollouts draw from the training's random numbers",
+    "a run that asks trains as one that does not",
+)
 def random_numbers_of_the_training(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         @contextmanager
@@ -412,7 +482,10 @@ def random_numbers_of_the_training(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("the model is left in evaluation mode after policy rollouts")
+@fault(
+    "the model is left in evaluation mode after policy rollouts",
+    "policy rollouts leave the host alone",
+)
 def mode_left_behind(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
@@ -423,7 +496,10 @@ def mode_left_behind(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("policy rollouts come back as they finish, not in the order of the requests")
+@fault(
+    "policy rollouts come back as they finish, not in the order of the requests",
+    "policy rollouts are placed and in order",
+)
 def answers_in_another_order(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
@@ -437,7 +513,10 @@ def answers_in_another_order(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("a request without a temperature is sampled greedily")
+@fault(
+    "a request without a temperature is sampled greedily",
+    "requests have their temperature",
+)
 def none_is_greedy(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
@@ -451,7 +530,10 @@ def none_is_greedy(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("all requests of a batch are sampled at the first one's temperature")
+@fault(
+    "all requests of a batch are sampled at the first one's temperature",
+    "requests have their temperature",
+)
 def one_temperature_a_batch(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
@@ -462,7 +544,10 @@ def one_temperature_a_batch(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("policy rollouts are placed without their instruction")
+@fault(
+    "policy rollouts are placed without their instruction",
+    "policy rollouts are placed and in order",
+)
 def policy_rollouts_without_an_instruction(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
@@ -478,7 +563,10 @@ def policy_rollouts_without_an_instruction(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("the policy names only the questions that were trained on so far")
+@fault(
+    "the policy names only the questions that were trained on so far",
+    "the policy knows all questions",
+)
 def only_questions_seen_so_far(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def round(self, questions: Sequence[dict[str, Any]]) -> Sequence[Row]:
@@ -495,7 +583,10 @@ def only_questions_seen_so_far(adapter: Adapter) -> Adapter:
 # The moments of training
 
 
-@fault("step_end is called once a round, though a round updates the weights twice")
+@fault(
+    "step_end is called once a round, though a round updates the weights twice",
+    "every update is a step",
+)
 def step_end_once_a_round(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def change_weights(self, loss: Any) -> None:
@@ -506,7 +597,10 @@ def step_end_once_a_round(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("step_end is called twice on the last step")
+@fault(
+    "step_end is called twice on the last step",
+    "every update is a step",
+)
 def step_end_twice_at_the_end(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def change_weights(self, loss: Any) -> None:
@@ -517,7 +611,10 @@ def step_end_twice_at_the_end(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("the last step_end does not say that it is the last")
+@fault(
+    "the last step_end does not say that it is the last",
+    "every update is a step",
+)
 def the_last_step_is_not_said(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def change_weights(self, loss: Any) -> None:
@@ -527,7 +624,10 @@ def the_last_step_is_not_said(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("epoch_end is called after the last epoch, too")
+@fault(
+    "epoch_end is called after the last epoch, too",
+    "an epoch ends before the next one",
+)
 def epoch_end_after_the_last(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def train(self, epochs: int) -> None:
@@ -539,7 +639,10 @@ def epoch_end_after_the_last(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("epoch_end is never called")
+@fault(
+    "epoch_end is never called",
+    "an epoch ends before the next one",
+)
 def epoch_end_never(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def order_of_epoch(self) -> list[int]:
@@ -548,7 +651,10 @@ def epoch_end_never(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("a run that is resumed between two epochs does not make up for the epoch_end")
+@fault(
+    "a run that is resumed between two epochs does not make up for the epoch_end",
+    "a resumed run goes on where it was",
+)
 def epoch_end_lost_between_two_runs(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         is_resumed = False
@@ -566,7 +672,10 @@ def epoch_end_lost_between_two_runs(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("the end of training is never told")
+@fault(
+    "the end of training is never told",
+    "training begins and ends once",
+)
 def end_never_told(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def train(self, epochs: int) -> None:
@@ -579,7 +688,10 @@ def end_never_told(adapter: Adapter) -> Adapter:
 # Evaluation, metrics
 
 
-@fault("the evaluation runs under the template that was used last")
+@fault(
+    "the evaluation runs under the template that was used last",
+    "evaluation runs under its instruction alone",
+)
 def evaluation_under_a_template(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def round(self, questions: Sequence[dict[str, Any]]) -> Sequence[Row]:
@@ -595,7 +707,10 @@ def evaluation_under_a_template(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("the evaluation runs without the evaluation instruction")
+@fault(
+    "the evaluation runs without the evaluation instruction",
+    "evaluation runs under its instruction alone",
+)
 def evaluation_without_its_instruction(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def evaluation_prompt(self, question: dict[str, Any]) -> Any:
@@ -604,7 +719,10 @@ def evaluation_without_its_instruction(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("the evaluation instruction is asked for after a step and lost on resume")
+@fault(
+    "the evaluation instruction is asked for after a step and lost on resume",
+    "evaluation runs under its instruction alone",
+)
 def evaluation_instruction_lost_on_resume(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         told: Candidate | None = None
@@ -624,7 +742,10 @@ def evaluation_instruction_lost_on_resume(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("what evaluation sampled is observed as a round of training")
+@fault(
+    "what evaluation sampled is observed as a round of training",
+    "every round is planned once",
+)
 def evaluation_is_observed(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def evaluate(self, dataset: Sequence[dict[str, Any]]) -> float:
@@ -637,7 +758,10 @@ def evaluation_is_observed(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("the engine's metrics are never logged")
+@fault(
+    "the engine's metrics are never logged",
+    "the engines metrics reach the log",
+)
 def metrics_not_logged(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def numbers(self, rows: Sequence[Row]) -> dict[str, float]:
@@ -649,7 +773,10 @@ def metrics_not_logged(adapter: Adapter) -> Adapter:
 # Checkpoints
 
 
-@fault("the engine's state is not in the checkpoint")
+@fault(
+    "the engine's state is not in the checkpoint",
+    "the state travels in the checkpoint",
+)
 def state_lost(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def state(self) -> dict[str, Any]:
@@ -658,7 +785,10 @@ def state_lost(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("the state in a checkpoint is the one of the checkpoint before")
+@fault(
+    "the state in a checkpoint is the one of the checkpoint before",
+    "the state travels in the checkpoint",
+)
 def state_of_the_checkpoint_before(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def state(self) -> dict[str, Any]:
@@ -670,7 +800,10 @@ def state_of_the_checkpoint_before(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("the random numbers of policy rollouts begin anew in a resumed run")
+@fault(
+    "the random numbers of policy rollouts begin anew in a resumed run",
+    "a resumed run decides as the whole one",
+)
 def random_numbers_not_saved(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def load_state(self, state: dict[str, Any]) -> None:
@@ -681,7 +814,10 @@ def random_numbers_not_saved(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("training begins before the state is loaded")
+@fault(
+    "training begins before the state is loaded",
+    "training begins and ends once",
+)
 def begun_before_the_state_is_loaded(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -698,7 +834,10 @@ def begun_before_the_state_is_loaded(adapter: Adapter) -> Adapter:
 # Failures
 
 
-@fault("what a reward raises in a policy rollout ends the run")
+@fault(
+    "what a reward raises in a policy rollout ends the run",
+    "a reward that raises ends the call alone",
+)
 def failing_reward_ends_the_run(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
@@ -710,7 +849,10 @@ def failing_reward_ends_the_run(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("policy rollouts whose reward raised come back as failures")
+@fault(
+    "policy rollouts whose reward raised come back as failures",
+    "a reward that raises ends the call alone",
+)
 def failing_reward_is_a_failure(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
@@ -723,7 +865,10 @@ def failing_reward_is_a_failure(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("after a policy rollout that failed its random numbers are left to the training")
+@fault(
+    "after a policy rollout that failed its random numbers are left to the training",
+    "a reward that raises ends the call alone",
+)
 def random_numbers_left_by_a_failure(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
@@ -739,7 +884,10 @@ def random_numbers_left_by_a_failure(adapter: Adapter) -> Adapter:
 # Refusals
 
 
-@fault("a state that cannot be read is passed over, and co-evolution starts anew")
+@fault(
+    "a state that cannot be read is passed over, and co-evolution starts anew",
+    "an unreadable state is refused",
+)
 def unreadable_state_passed_over(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def load_state(self, state: dict[str, Any]) -> None:
@@ -751,7 +899,10 @@ def unreadable_state_passed_over(adapter: Adapter) -> Adapter:
     return Mutant
 
 
-@fault("two questions with one id are taken for one")
+@fault(
+    "two questions with one id are taken for one",
+    "two questions with one id are refused",
+)
 def questions_with_one_id(adapter: Adapter) -> Adapter:
     class Mutant(adapter):
         def __init__(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from helpers.documented import ROOT, pages
+from helpers.documented import ROOT
 
 
 @pytest.fixture
@@ -57,18 +57,6 @@ def test_a_known_repository_is_linked(hooks: dict[str, Any]) -> None:
         "[a](https://example.org/us/tree/main/tests/standins/verl) "
         "[b](https://example.org/us/blob/main/noxfile.py)"
     )
-
-
-def test_the_navigation_has_every_page_once(hooks: dict[str, Any]) -> None:
-    nav = hooks["navigation"]((ROOT / "docs" / "index.md").read_text("utf-8"))
-    listed: list[str] = []
-    for section in nav[:-1]:
-        (below,) = section.values()
-        listed += [below] if isinstance(below, str) else below
-    docs = {
-        str(one.relative_to(ROOT / "docs")) for one in pages() if (ROOT / "docs") in one.parents
-    }
-    assert sorted(listed) == sorted(docs)
 
 
 @pytest.mark.parametrize(

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from laws.core.mutant import Mutant
 from laws.core.references import MUTANTS, REFERENCES, laws_for
 from laws.core.run_laws import broken, laws_of
 
-TABLE = Path(__file__).parents[3] / "docs/testing-components.md"
 PLANTED = [(kind, mutant) for kind, mutants in MUTANTS.items() for mutant in mutants]
 
 
@@ -28,20 +23,3 @@ def test_the_reference_keeps_every_law(kind: str) -> None:
 def test_a_mutant_is_caught_by_the_law_that_is_named(kind: str, mutant: Mutant) -> None:
     with laws_for(kind, mutant.planted) as laws:
         assert broken(laws, mutant.law), f"nobody notices: {mutant.fault}"
-
-
-def test_every_law_has_its_line_in_the_documentation() -> None:
-    text = TABLE.read_text("utf-8")
-    for kind, reference in REFERENCES.items():
-        with laws_for(kind, reference) as laws:
-            for law in laws_of(laws):
-                sentence = (getattr(laws, f"test_{law}").__doc__ or "").splitlines()[0]
-                assert f"| `{law}` | {sentence} |" in text
-
-
-def test_the_documentation_lists_exactly_the_mutants() -> None:
-    rows = re.findall(
-        r"^\| (\w+) \| `([\w-]+)` \| (.+) \| `(\w+)` \|$", TABLE.read_text("utf-8"), re.M
-    )
-    listed: list[Any] = [(kind, one.name, one.fault, one.law) for kind, one in PLANTED]
-    assert rows == listed
