@@ -65,10 +65,13 @@ def test_every_public_name_is_on_the_page_of_the_interface() -> None:
 
 
 def test_the_drawn_loops_are_as_the_tool_draws_them() -> None:
-    draws = runpy.run_path(str(ROOT / "tools" / "draw_loops.py"))
-    for name in ("p2o", "inspo"):
-        text = (ROOT / "docs" / "loops" / f"{name}.svg").read_text("utf-8")
-        assert text == draws[name]()
+    drawn = runpy.run_path(str(ROOT / "tools" / "draw_loops.py"))["DRAWN"]
+    folder = ROOT / "docs" / "loops"
+    assert {path.stem for path in folder.iterdir()} == {*drawn} >= {"group", "p2o", "inspo"}
+    for name, draw in drawn.items():
+        text = (folder / f"{name}.svg").read_text("utf-8")
+        assert text == draw()
+        assert re.search(r"<title id=.*?>.+</title><desc id=.*?>.{80,}</desc>", text)
         assert "prefers-color-scheme: dark" in text
         assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
 
