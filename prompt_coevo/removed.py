@@ -23,7 +23,7 @@ SETTINGS: Final[Mapping[str, str]] = {
     "hints.distill": "context_distillation = false keeps the hint in the trained prompt",
     "hints.fade_steps": "a hint gets shorter with every success; leave it out",
     "hints.notch": "a hint gets shorter by a quarter of the solution; leave it out",
-    "hints.place": "write where the hint goes into hints.layout, as docs/hints.md does",
+    "hints.place": "write where the hint goes into hints.layout, as docs/methods.md does",
     "hints.unit": "a solution is cut between words; leave it out",
     "inspo.buffer_bytes": "the replay buffer holds 16 MB of failed completions; leave it out",
     "inspo.buffer_rollouts": "the replay buffer knows the last 100000 rollouts; leave it out",
@@ -82,7 +82,10 @@ ENTRY_POINTS: Final[Mapping[str, str]] = {
 """By the group's name."""
 
 COMMANDS: Final[Mapping[str, str]] = {
-    "evolve": "to search for a prompt without training, hand the same task to gepa.optimize (docs/gepa.md)",
+    "evolve": (
+        "to search for a prompt without training, hand the same task to gepa.optimize "
+        "(docs/plugins/gepa/README.md)"
+    ),
     "best --json": "`prompt-coevo export` writes it",
     "retrieval serve --max-head-kb": "put a proxy in front of the server (docs/retrieval.md)",
     "retrieval build --option": (

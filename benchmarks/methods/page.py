@@ -35,8 +35,6 @@ PAGES: Final = (
     "README.md",
     "docs/results.md",
     "docs/demo.md",
-    "docs/inspo.md",
-    "docs/streaming.md",
     "docs/language-model.md",
 )
 _BLOCK: Final = re.compile(r"(<!-- methods: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -196,12 +194,6 @@ def blocks(stores: Mapping[str, Store]) -> dict[str, Callable[[], str]]:
             OTHERS,
             names,
             {**start, **BY_KIND, "without the instruction": share("without instruction"), **COSTS},
-        ),
-        "inspo-controls": lambda: table(
-            few,
-            ("static", "inspo", "inspo-paraphrase", "inspo-before", "frozen-instruction"),
-            names,
-            {**start, **of_all},
         ),
         "machines": lambda: _machines(stores),
         "base": _base,

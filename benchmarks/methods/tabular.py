@@ -49,7 +49,7 @@ SEARCH_AFTER: Final[Mapping[str, int]] = {"B": 22_800, "C": 24_200, "E": 22_100}
 """Rollouts that are kept for a search after training, by world: its mean cost on draws 10, 11 and 12."""
 
 CALLS: Final[Mapping[str, int]] = {"B": 150, "C": 200, "E": 350}
-"""The stream's number of calls with a reading teacher, rounded up, by world (`docs/streaming.md`)."""
+"""The stream's number of calls with a reading teacher, rounded up, by world (template_search.json)."""
 
 
 @dataclass(frozen=True)
