@@ -26,6 +26,8 @@ _LINK: Final = re.compile(
 
 
 def on_config(config: Any) -> Any:
+    moved = tomllib.loads((DOCS / "site" / "moved.toml").read_text("utf-8"))
+    config.plugins["redirects"].config["redirect_maps"] = moved
     package = tomllib.loads((DOCS.parent / "pyproject.toml").read_text("utf-8"))["project"]
     config.repo_url = package.get("urls", {}).get("Repository")
     return config
