@@ -20,7 +20,6 @@ from helpers.passages import passages  # noqa: E402
 from prompt_coevo.retrieval.bm25 import analyzers  # noqa: E402
 
 ANALYZERS: dict[str, Callable[[], Callable[[str], list[str]]]] = {
-    "simple": lambda: analyzers.Simple().words,
     "english": lambda: analyzers.english().words,
     "lucene": lambda: analyzers.lucene().words,
     "unicode": lambda: analyzers.unicode().words,

@@ -7,9 +7,9 @@
 one right passage.
 
 BM25 is compared with the package bm25s (with numba and without), loaded with memory-mapped scores. Both
-get the same words. Every measurement is a separate process: costs are its CPU time on one thread, memory
-is from `/proc` (anonymous and mapped pages apart). Before the first query of "cold", the index is dropped
-from the page cache.
+get the same words, those of `Words`. Every measurement is a separate process: costs are its CPU time on one
+thread, memory is from `/proc` (anonymous and mapped pages apart). Before the first query of "cold", the
+index is dropped from the page cache.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import argparse
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -32,6 +33,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "tests")]
 from zipf_passages import write_zipf_corpus, zipf_queries  # noqa: E402
 
 from helpers.passages import queries, write_corpus  # noqa: E402
+from prompt_coevo.retrieval.bm25.words import STOP_WORDS  # noqa: E402
 
 QUERIES, BATCH, K = 2048, 256, 3
 SHORT, LONG, LONG_QUERIES = 5, 103, 256
@@ -41,10 +43,22 @@ Found: TypeAlias = list[list[str]]
 Row: TypeAlias = dict[str, Any]
 
 
+class Words:
+    """Find runs of letters and digits, without stop words: cheap, because scoring is compared."""
+
+    def words(self, text: str) -> list[str]:
+        return [word for word in re.findall(r"\w+", text.lower()) if word not in STOP_WORDS]
+
+
 def build_ours(folder: Path) -> None:
     from prompt_coevo.retrieval.index.build import Request, build
 
-    build(folder / "corpus.jsonl", folder / "ours", Request(analyzer="simple"), force=True)
+    build(
+        folder / "corpus.jsonl",
+        folder / "ours",
+        Request(analyzer="retrieval_index:Words"),
+        force=True,
+    )
 
 
 def open_ours(folder: Path) -> Callable[[Sequence[str]], Found]:
@@ -58,11 +72,10 @@ def build_bm25s(folder: Path) -> None:
     import bm25s
 
     from prompt_coevo.retrieval.bm25.build import K1, B
-    from prompt_coevo.retrieval.bm25.words import words
 
     index = bm25s.BM25(method="lucene", k1=K1, b=B)
     with (folder / "corpus.jsonl").open() as lines:
-        split = [words(json.loads(line)["contents"]) for line in lines]
+        split = [Words().words(json.loads(line)["contents"]) for line in lines]
     index.index(split, show_progress=False)
     index.save(folder / "bm25s")
 
@@ -70,13 +83,11 @@ def build_bm25s(folder: Path) -> None:
 def open_bm25s(folder: Path, backend: str) -> Callable[[Sequence[str]], Found]:
     import bm25s
 
-    from prompt_coevo.retrieval.bm25.words import words
-
     index = bm25s.BM25.load(folder / "bm25s", mmap=True)
     index.backend = backend
 
     def search(asked: Sequence[str]) -> Found:
-        split = [words(query) for query in asked]
+        split = [Words().words(query) for query in asked]
         rows = index.retrieve(split, k=K, show_progress=False, n_threads=0).documents
         return [[str(row) for row in found] for found in rows.tolist()]
 

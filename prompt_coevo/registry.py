@@ -73,7 +73,6 @@ _BUILT_IN: Final[Mapping[Kind, Mapping[str, str]]] = {
     "analyzers": {
         "english": f"{_ANALYZERS}:english",
         "lucene": f"{_ANALYZERS}:lucene",
-        "simple": f"{_ANALYZERS}:Simple",
         "snowball": f"{_ANALYZERS}:snowball",
         "unicode": f"{_ANALYZERS}:unicode",
     },

@@ -68,6 +68,7 @@ HOOKS: Final[Mapping[str, str]] = {
 """By the hook's name."""
 
 NAMES: Final[Mapping[str, str]] = {
+    "analyzers.simple": "build the index with unicode or english",
     "retrievers.hybrid": "build an index with --kind hybrid, or copy docs/examples/hybrid_retriever.py",
     **dict.fromkeys(
         ("likenesses.column", "likenesses.encoder"),

@@ -38,7 +38,7 @@ def build(
     ),
     analyzer: str | None = typer.Option(
         None,
-        help="For bm25: english (default), lucene, unicode, snowball, simple, or module:attribute.",
+        help="For bm25: english (default), lucene, unicode, snowball, or module:attribute.",
     ),
     analyzer_option: list[str] = typer.Option(
         [],

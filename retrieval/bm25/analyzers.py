@@ -15,7 +15,6 @@ from prompt_coevo.extras import require
 from prompt_coevo.retrieval.bm25.stemming import porter
 from prompt_coevo.retrieval.bm25.stemming import snowball as snowball_stemmer
 from prompt_coevo.retrieval.bm25.words import STOP_WORDS
-from prompt_coevo.retrieval.bm25.words import words as simple_words
 
 # Up to twice as many are held, a few dozen MB. Longer pieces are addresses or text without spaces, and will
 # not come again.
@@ -148,17 +147,6 @@ def snowball(language: str, fold: bool = False) -> WordAnalyzer:
         return plain(stem(whole := _without_periods(word)) or whole)
 
     return WordAnalyzer(_unicode_words(), settle=_compatible, trim=str, finish=finish)
-
-
-class Simple:
-    """The analyzer "simple": runs of letters and digits in lower case, without marks and stop words.
-
-    For languages written with spaces and in Latin letters. Needs no package.
-    """
-
-    def words(self, text: str) -> list[str]:
-        """Return the words, as `Analyzer.words`."""
-        return simple_words(text)
 
 
 def _check_switches(**switches: object) -> None:

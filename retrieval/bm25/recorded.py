@@ -69,7 +69,7 @@ def of_manifest(entry: Any) -> Analyzer:
     except CoevoError as error:
         raise IndexFileError(
             f"the index was built with the analyzer {shown(name)}, which is not available here ({error}); "
-            "install what brings it, or build the index again"
+            "build the index again, or install what brings the analyzer"
         ) from error
     if not same:
         raise IndexFileError(

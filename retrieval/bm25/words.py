@@ -1,10 +1,8 @@
-"""The words of the analyzer "simple", and the hashes that words are looked up by."""
+"""Lucene's English stop words, and the hashes that words are looked up by."""
 
 from __future__ import annotations
 
 import hashlib
-import re
-import unicodedata
 from collections.abc import Iterable
 
 import numpy as np
@@ -15,18 +13,6 @@ a an and are as at be but by for if in into is it no not of on or such that the 
 they this to was will with
 """
 STOP_WORDS = frozenset(_COMMON.split())
-"""Lucene's English stop words."""
-
-_WORD = re.compile(r"\w+")
-
-
-def words(text: str) -> list[str]:
-    """Return the words in order: lower case, without accents and stop words.
-
-    A text of stop words alone keeps them, because some titles are like that.
-    """
-    found = _WORD.findall(_plain(text))
-    return [word for word in found if word not in STOP_WORDS] or found
 
 
 def hashes(vocabulary: Iterable[str]) -> npt.NDArray[np.uint64]:
@@ -36,10 +22,3 @@ def hashes(vocabulary: Iterable[str]) -> npt.NDArray[np.uint64]:
     """
     digests = (hashlib.blake2b(word.encode(), digest_size=8).digest() for word in vocabulary)
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
-
-
-def _plain(text: str) -> str:
-    if text.isascii():
-        return text.lower()
-    decomposed = unicodedata.normalize("NFKD", text).lower()
-    return "".join(sign for sign in decomposed if not unicodedata.combining(sign))

@@ -78,7 +78,7 @@ def test_a_command_without_its_extra(arguments: list[str], expected: str, tmp_pa
     corpus, index = tmp_path / "corpus.jsonl", tmp_path / "index"
     corpus.write_text('{"id": "1", "contents": "a title\\nand a text"}\n')
     runner = CliRunner()
-    built = ["retrieval", "build", str(corpus), "--out", str(index), "--analyzer", "simple"]
+    built = ["retrieval", "build", str(corpus), "--out", str(index), "--analyzer", "unicode"]
     assert runner.invoke(app, built).exit_code == 0
     places = {"CORPUS": corpus, "INDEX": index, "NEW": tmp_path / "new"}
     done = runner.invoke(app, [str(places.get(one, one)) for one in arguments])

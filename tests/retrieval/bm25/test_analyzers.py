@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from helpers.passages import passages, queries
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.retrieval.bm25 import analyzers
-from prompt_coevo.retrieval.bm25.analyzers import Simple, english, lucene, snowball, unicode
+from prompt_coevo.retrieval.bm25.analyzers import english, lucene, snowball, unicode
 from prompt_coevo.retrieval.bm25.build import K1, B, build_bm25
 from prompt_coevo.retrieval.bm25.index import Bm25Index
 from prompt_coevo.retrieval.corpus import Corpus, write_offsets
@@ -31,7 +31,6 @@ WORDS = {
     "unicode": unicode().words,
     "unicode, accents kept": unicode(fold=False).words,
     "german": snowball("german").words,
-    "simple": Simple().words,
 }
 NORMALISED = sorted(WORDS.keys() - {"lucene"})
 
@@ -98,8 +97,7 @@ def test_unicode(text: str, words: list[str]) -> None:
 
 def test_glass_is_no_crow_and_accents_may_be_kept() -> None:
     for name, words in WORDS.items():
-        if name != "simple":
-            assert words("ガラス") != words("カラス"), name
+        assert words("ガラス") != words("カラス"), name
     assert unicode(fold=False).words("Ano año") == ["ano", "año"]
     assert unicode().words("Ano año") == ["ano", "ano"]
     assert english(fold=False).words("Beyoncé") != english().words("Beyoncé")

@@ -78,7 +78,6 @@ def test_english_is_what_an_index_is_built_with(corpus: Path, tmp_path: Path) ->
             [["1"], ["1"]],
         ),
         (Request(analyzer="english", analyzer_options={"stop_words": False}), ["of"], [["0"]]),
-        (Request(analyzer="simple"), ["wars", "war", "北京"], [[], ["0"], []]),
     ],
 )
 def test_queries_have_the_words_of_the_index(
@@ -126,6 +125,10 @@ def test_another_version_of_an_analyzer_is_refused(
             r"'klingon', which is not available here \(.*no such analyzer.*build the",
         ),
         (
+            {"name": "simple"},
+            r"'simple', which is not available here \(.*removed: build the index with unicode or english\)",
+        ),
+        (
             {"name": "nowhere:made"},
             r"'nowhere:made', which is not available here \(.*No module named",
         ),
@@ -167,6 +170,11 @@ def test_a_missing_package_is_named_before_the_corpus_is_read(
     ("request_", "error", "problem"),
     [
         (Request(analyzer="englsh"), SettingsError, "no such analyzer; did you mean english?"),
+        (
+            Request(analyzer="simple"),
+            SettingsError,
+            "analyzer = 'simple': simple was removed: build the",
+        ),
         (Request(analyzer_options={"stem": 1}), SettingsError, "takes: stop_words, fold"),
         (Request(analyzer="snowball"), SettingsError, "'language'"),
         (
@@ -250,7 +258,7 @@ def test_what_is_no_analyzer_is_one_sentence(corpus: Path, tmp_path: Path) -> No
 
 
 def test_an_analyzer_is_registered_by_name(corpus: Path, tmp_path: Path) -> None:
-    registry.register("analyzers", "shouted", analyzers.Simple)
+    registry.register("analyzers", "shouted", analyzers.unicode)
     try:
         build(corpus, tmp_path / "index", Request(analyzer="shouted"))
         assert found(tmp_path / "index", "WAR") == [["0"]]
@@ -293,7 +301,6 @@ def test_the_probe_tells_every_analyzer_from_the_others() -> None:
         ("english", {"stop_words": False}),
         ("english", {"fold": False}),
         ("lucene", {}),
-        ("simple", {}),
         ("unicode", {}),
         ("unicode", {"fold": False}),
         ("snowball", {"language": "german"}),
