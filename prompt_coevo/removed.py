@@ -77,11 +77,6 @@ NAMES: Final[Mapping[str, str]] = {
 }
 """By the kind of component and its name, such as `retrievers.hybrid`."""
 
-ENTRY_POINTS: Final[Mapping[str, str]] = {
-    "prompt_coevo.indexes": "offer a retriever by an entry point of the group prompt_coevo.retrievers"
-}
-"""By the group's name."""
-
 COMMANDS: Final[Mapping[str, str]] = {
     "evolve": (
         "to search for a prompt without training, hand the same task to gepa.optimize "

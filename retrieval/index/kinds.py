@@ -6,14 +6,11 @@ an entry with its name in the manifest.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from prompt_coevo import registry, removed
-from prompt_coevo.markers import PROJECT
 from prompt_coevo.retrieval.bm25.build import build_bm25
 from prompt_coevo.retrieval.bm25.index import Bm25Index
 from prompt_coevo.retrieval.bm25.recorded import chosen, of_manifest
@@ -27,8 +24,6 @@ from prompt_coevo.retrieval.dense.index import DenseIndex, build_dense
 from prompt_coevo.retrieval.errors import IndexFileError
 from prompt_coevo.retrieval.fusion import FUSED_DEPTH, fuse
 from prompt_coevo.retrieval.shards import Joined, RowSearcher, Shard, together
-
-logger = logging.getLogger(PROJECT)
 
 WORDS, VECTORS = "bm25", "dense"
 _PARTS: Final = {"bm25": (WORDS,), "dense": (VECTORS,), "hybrid": (WORDS, VECTORS)}
@@ -59,13 +54,6 @@ class Request:
     devices: tuple[str, ...] = ()
 
 
-def tell_removed() -> None:
-    """Warn of installed packages that offer a kind of index: such plugins are not loaded any more."""
-    for group, advice in removed.ENTRY_POINTS.items():
-        for entry in registry.installed(group):
-            logger.warning("the entry point %s of %s was removed: %s", entry.name, group, advice)
-
-
 def parts_of(kind: str) -> tuple[str, ...]:
     """Return the parts of an index of this kind. Raises IndexFileError for an unknown one."""
     if kind not in _PARTS:
@@ -82,7 +70,6 @@ def check(request: Request) -> None:
     Raises IndexFileError, SettingsError for an analyzer, EncoderError for an encoder, and the errors of
     `load_faiss`.
     """
-    tell_removed()
     parts = parts_of(request.kind)
     if request.shards < 1:
         raise IndexFileError(
@@ -166,7 +153,6 @@ def open_parts(
 
     Two rankings are joined by reciprocal rank fusion. Raises IndexFileError.
     """
-    tell_removed()
     if VECTORS in details:
         check_gpus(gpus)
     elif gpus != "auto":

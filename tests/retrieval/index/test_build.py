@@ -61,21 +61,6 @@ def test_what_cannot_be_built_is_refused(
     assert not (tmp_path / "index").exists()
 
 
-def test_an_installed_kind_of_index_is_told_to_be_a_retriever(
-    corpus: Path,
-    tmp_path: Path,
-    installed: Callable[[str, str], None],
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    installed("prompt_coevo.indexes", "mine = words:KIND")
-    told = "the entry point mine of prompt_coevo.indexes was removed: offer a retriever by an entry"
-    build(corpus, tmp_path / "index")
-    assert told in caplog.text
-    caplog.clear()
-    open_index(tmp_path / "index").close()
-    assert told in caplog.text
-
-
 def test_more_shards_than_passages_are_refused(corpus: Path, tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="300 passages cannot be cut into 301 shards"):
         build(corpus, tmp_path / "index", Request(shards=301))
