@@ -68,7 +68,7 @@ def on_gpu(
     if not free or each is None:
         if gpus == "all":
             why = (
-                f"a {type(index).__name__} cannot be searched there" if free else "faiss sees none"
+                f"an {type(index).__name__} cannot be searched there" if free else "faiss sees none"
             )
             raise IndexFileError(
                 f"an index cannot be searched on all GPUs: {why}; set gpus to auto"

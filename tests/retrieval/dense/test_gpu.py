@@ -132,7 +132,9 @@ def test_all_gpus_are_refused_where_there_are_none_or_for_a_graph(
     made = indexes(vectors, tmp_path, ("HNSW32,SQ8",))
     with pytest.raises(IndexFileError, match="on all GPUs: faiss sees none; set gpus to auto"):
         vector_gpu.on_gpu(load_faiss(), made["file"], "all")
-    with pytest.raises(IndexFileError, match="on all GPUs: a IndexHNSWSQ cannot be searched there"):
+    with pytest.raises(
+        IndexFileError, match="on all GPUs: an IndexHNSWSQ cannot be searched there"
+    ):
         vector_gpu.on_gpu(free(monkeypatch, 1 << 30), made["HNSW32,SQ8"], "all")
     with pytest.raises(IndexFileError, match="must be one of auto, all, none, but is 'two'"):
         vector_gpu.check_gpus("two")
