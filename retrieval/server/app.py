@@ -21,27 +21,20 @@ beside the hits of the others (`prompt_coevo.retrieval.wire`). Every other error
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TypeAlias, TypedDict
+from collections.abc import Callable
 
-from prompt_coevo.retrieval.server.body import Message, Receive
+from starlette.datastructures import Headers
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
 from prompt_coevo.retrieval.server.entrance import Entrance
 from prompt_coevo.retrieval.server.errors import Refusal
-from prompt_coevo.retrieval.server.service import Answer, RetrievalService
+from prompt_coevo.retrieval.server.service import RetrievalService, answer
 from prompt_coevo.retrieval.wire import write_error
 
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
-
 _PATHS = ("/retrieve", "/health", "/metrics")
-
-
-class Scope(TypedDict, total=False):
-    """An ASGI connection, with the fields that are used here."""
-
-    type: str
-    method: str
-    path: str
-    headers: list[tuple[bytes, bytes]]
 
 
 class RetrievalApp:
@@ -56,10 +49,8 @@ class RetrievalApp:
         self._service = service
         self._entrance = entrance
         self._failed = failed
-        self._inside: Callable[[Scope, Receive, Send], Awaitable[None]] = self._answer
+        self._inside: ASGIApp = self._answer
         if service.settings.allowed_origins:
-            from starlette.middleware.cors import CORSMiddleware
-
             self._inside = CORSMiddleware(
                 self._answer,
                 allow_origins=service.settings.allowed_origins,
@@ -72,9 +63,9 @@ class RetrievalApp:
             await self._live(receive, send)
             return
         try:
-            self._entrance.check_sender(scope["headers"])
+            self._entrance.check_sender(Headers(scope=scope))
         except Refusal as error:
-            await _send(self._service.turn_away(error), send)
+            await self._service.turn_away(error)(scope, receive, send)
         else:
             await self._inside(scope, receive, send)
 
@@ -95,26 +86,21 @@ class RetrievalApp:
             self._failed()
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await _send(await self._answered(scope, receive), send)
+        response = await self._answered(Request(scope, receive))
+        await response(scope, receive, send)
 
-    async def _answered(self, scope: Scope, receive: Receive) -> Answer:
+    async def _answered(self, request: Request) -> Response:
         try:
-            self._entrance.check_token(scope["headers"])
+            self._entrance.check_token(request.headers)
         except Refusal as error:
             return self._service.turn_away(error)
-        match scope["method"], scope["path"]:
+        match request.method, request.scope["path"]:
             case "POST", "/retrieve":
-                return await self._service.retrieve(dict(scope["headers"]), receive)
+                return await self._service.retrieve(request)
             case "GET" | "HEAD", "/health":
                 return self._service.health()
             case "GET" | "HEAD", "/metrics":
                 return self._service.show_metrics()
             case method, path:
                 status, why = (405, "Method Not Allowed") if path in _PATHS else (404, "Not Found")
-                return Answer(write_error(f"{method} {path}: {why}; ask by POST /retrieve"), status)
-
-
-async def _send(answer: Answer, send: Send) -> None:
-    headers = [*answer.headers, (b"content-length", b"%d" % len(answer.body))]
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": answer.body})
+                return answer(write_error(f"{method} {path}: {why}; ask by POST /retrieve"), status)

@@ -3,56 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeAlias, TypedDict
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import Message
 
 from prompt_coevo.retrieval.server.errors import Refusal
 
 
-class Message(TypedDict, total=False):
-    """A message of ASGI, with the fields that are used here."""
-
-    type: str
-    body: bytes
-    more_body: bool
-    status: int
-    headers: list[tuple[bytes, bytes]]
-
-
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-
-
-async def read_body(
-    headers: Mapping[bytes, bytes], receive: Receive, *, max_bytes: int, timeout_s: float
-) -> bytes:
+async def read_body(request: Request, *, max_bytes: int, timeout_s: float) -> bytes:
     """Return the body. Raises Refusal; a body declared too large is not read."""
-    length = headers.get(b"content-length", b"")
-    if length.isdigit() and int(length) > max_bytes:
-        raise _too_large(max_bytes)
-    try:
-        async with asyncio.timeout(timeout_s):
-            return await _read(receive, max_bytes)
-    except TimeoutError:
-        raise Refusal(408, f"the request was not complete within {timeout_s:.3g} s") from None
-
-
-async def _read(receive: Receive, max_bytes: int) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Refusal(400, "the client hung up")
-        part = message.get("body", b"")
-        size += len(part)
-        if size > max_bytes:
-            raise _too_large(max_bytes)
-        parts.append(part)
-        if not message.get("more_body"):
-            return b"".join(parts)
-
-
-def _too_large(max_bytes: int) -> Refusal:
-    return Refusal(
+    too_large = Refusal(
         413, f"the request is larger than {max_bytes} bytes; ask for fewer queries at once"
     )
+    length = request.headers.get("content-length", "")
+    if length.isdecimal() and int(length) > max_bytes:
+        raise too_large
+    size = 0
+
+    async def receive() -> Message:
+        nonlocal size
+        message = await request.receive()
+        size += len(message.get("body", b""))
+        if size > max_bytes:
+            raise too_large
+        return message
+
+    try:
+        async with asyncio.timeout(timeout_s):
+            body: bytes = await Request(request.scope, receive).body()
+            return body
+    except TimeoutError:
+        raise Refusal(408, f"the request was not complete within {timeout_s:.3g} s") from None
+    except ClientDisconnect:
+        raise Refusal(400, "the client hung up") from None

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
-from collections.abc import Sequence
-from typing import TypeAlias
+
+from starlette.datastructures import Headers
 
 from prompt_coevo.retrieval.server.errors import Refusal
 from prompt_coevo.retrieval.server.settings import ServerSettings
-
-Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 
 _LONGEST_SHOWN = 100
 
@@ -27,28 +25,27 @@ class Entrance:
         hosts = {_name(host) for host in settings.allowed_hosts}
         self._hosts = {"localhost", _name(settings.host), *hosts}
         self._checks_host = bool(hosts) or _is_loopback(listens_on)
-        self._origins = {origin.encode() for origin in settings.allowed_origins}
+        self._origins = set(settings.allowed_origins)
         self._bearer = None if settings.token is None else f"Bearer {settings.token}".encode()
 
     def check_sender(self, headers: Headers) -> None:
         """Raise Refusal for the wrong host or a foreign page."""
         if self._checks_host:
-            hosts = _values(headers, b"host") or [b""]
-            for host in hosts:
-                self._check_host(host.decode("latin-1"))
-        for origin in _values(headers, b"origin"):
+            for host in headers.getlist("host") or [""]:
+                self._check_host(host)
+        for origin in headers.getlist("origin"):
             if origin not in self._origins:
                 raise Refusal(
                     403,
-                    f"a page of {_shown(origin.decode('latin-1'))} may not ask this server; "
-                    "allowed_origins would let it",
+                    f"a page of {_shown(origin)} may not ask this server; `retrieval serve --set "
+                    "allowed_origins=ORIGIN` would let it",
                 )
 
     def check_token(self, headers: Headers) -> None:
         """Raise Refusal for a wrong token. The time taken does not reveal how much of it is right."""
         if self._bearer is None:
             return
-        given = _values(headers, b"authorization")
+        given = [one.encode("latin-1") for one in headers.getlist("authorization")]
         if len(given) != 1 or not hmac.compare_digest(given[0], self._bearer):
             raise Refusal(401, "this server asks for a token, which is missing or wrong")
 
@@ -56,12 +53,10 @@ class Entrance:
         name = _name(host)
         if name not in self._hosts and not _is_loopback(name):
             raise Refusal(
-                421, f"{_shown(host)} is no name of this server; allowed_hosts would make it one"
+                421,
+                f"{_shown(host)} is no name of this server; `retrieval serve --set allowed_hosts=NAME` "
+                "would make it one",
             )
-
-
-def _values(headers: Headers, wanted: bytes) -> list[bytes]:
-    return [value for name, value in headers if name == wanted]
 
 
 def _name(host: str) -> str:

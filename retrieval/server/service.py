@@ -1,4 +1,4 @@
-"""The retrieval server's answers, independent of the transport."""
+"""The retrieval server's answers to requests."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import logging
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeAlias
+
+from starlette.requests import Request
+from starlette.responses import Response
 
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.retrieval.batcher import Batcher
@@ -21,7 +22,7 @@ from prompt_coevo.retrieval.retriever import (
     checked_info,
     checked_search,
 )
-from prompt_coevo.retrieval.server.body import Receive, read_body
+from prompt_coevo.retrieval.server.body import read_body
 from prompt_coevo.retrieval.server.errors import Refusal, status_and_sentence
 from prompt_coevo.retrieval.server.metrics import Metrics
 from prompt_coevo.retrieval.server.settings import ServerSettings
@@ -37,25 +38,9 @@ from prompt_coevo.retrieval.worker import Worker
 
 logger = logging.getLogger(PROJECT)
 
-Headers: TypeAlias = list[tuple[bytes, bytes]]
-
 _WARM_UP_QUERY = "who wrote the first novel about a white whale"
-_TIMEOUT = TIMEOUT_HEADER.encode()
-_JSON = (b"content-type", b"application/json")
-_MORE_HEADERS: dict[int, Headers] = {
-    401: [(b"www-authenticate", b"Bearer")],
-    503: [(b"retry-after", b"1")],
-}
-_TEXT = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A reply."""
-
-    body: bytes
-    status: int = 200
-    headers: Headers = field(default_factory=lambda: [_JSON])
+_MORE_HEADERS = {401: {"www-authenticate": "Bearer"}, 503: {"retry-after": "1"}}
+_METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class RetrievalService:
@@ -77,7 +62,7 @@ class RetrievalService:
             max_search_s=settings.max_search_s,
             observe=self.metrics.batch_queries.observe,
         )
-        self._headers = [_JSON]
+        self._headers: dict[str, str] = {}
 
     async def warm_up(self) -> None:
         """Run one search, so that no client waits for what the first search loads."""
@@ -97,55 +82,56 @@ class RetrievalService:
             )
         info = await search
         self._batcher.pace.learn(1, time.perf_counter() - started)
-        self._headers = [_JSON, (FINGERPRINT_HEADER.encode(), info.fingerprint.encode())]
+        # A header is Latin-1 to Starlette; whatever a retriever calls its version goes out as UTF-8.
+        self._headers = {FINGERPRINT_HEADER: info.fingerprint.encode().decode("latin-1")}
         self.info = info
 
-    async def retrieve(self, headers: Mapping[bytes, bytes], receive: Receive) -> Answer:
+    async def retrieve(self, request: Request) -> Response:
         """Answer a request to Search-R1's endpoint."""
         started = time.perf_counter()
         try:
-            answer = await self._search(headers, receive)
+            response = await self._search(request)
         except Exception as error:
-            answer = _refusal(error)
-        self.metrics.requests[answer.status] += 1
+            response = _refusal(error)
+        self.metrics.requests[response.status_code] += 1
         self.metrics.request_seconds.observe(time.perf_counter() - started)
-        return answer
+        return response
 
-    def turn_away(self, error: Refusal) -> Answer:
+    def turn_away(self, error: Refusal) -> Response:
         """Answer a request refused at the entrance."""
-        answer = _refusal(error)
-        self.metrics.requests[answer.status] += 1
-        return answer
+        response = _refusal(error)
+        self.metrics.requests[response.status_code] += 1
+        return response
 
-    def health(self) -> Answer:
+    def health(self) -> Response:
         """Describe what is searched; 503 while nothing is."""
-        return _refusal(self._not_ready()) if self.info is None else Answer(write_health(self.info))
+        return _refusal(self._not_ready()) if self.info is None else answer(write_health(self.info))
 
-    def show_metrics(self) -> Answer:
+    def show_metrics(self) -> Response:
         """Return Prometheus' text format."""
         text = self.metrics.text(waiting=self._batcher.waiting)
-        return Answer(text.encode(), headers=[_TEXT])
+        return Response(text, media_type=_METRICS_TYPE)
 
     def close(self) -> None:
         """End the worker thread once its search is done."""
         self._worker.close()
 
-    async def _search(self, headers: Mapping[bytes, bytes], receive: Receive) -> Answer:
+    async def _search(self, request: Request) -> Response:
         settings = self.settings
         body = await read_body(
-            headers, receive, max_bytes=settings.max_body_bytes, timeout_s=settings.read_timeout_s
+            request, max_bytes=settings.max_body_bytes, timeout_s=settings.read_timeout_s
         )
         if self.info is None:
             raise self._not_ready()
         wanted = read_request(body, default_k=settings.default_k, limits=settings.limits)
         # A long request takes as many searches as it has batches.
         batches = max(1, math.ceil(len(wanted.queries) / settings.max_batch))
-        deadline_s = _deadline(headers.get(_TIMEOUT), settings.deadline_s * batches)
+        deadline_s = _deadline(request.headers.get(TIMEOUT_HEADER), settings.deadline_s * batches)
         found = await self._batcher.search_each(wanted.queries, wanted.k, deadline_s=deadline_s)
         attempts = wanted.placed(self._told(found))
         self._note_cut(wanted.cut)
         self.metrics.count(attempts)
-        return Answer(write_reply(attempts, wanted.return_scores), headers=self._headers)
+        return answer(write_reply(attempts, wanted.return_scores), headers=self._headers)
 
     def _told(self, found: list[Attempt]) -> list[Attempt]:
         """Return the attempts to report query by query.
@@ -176,7 +162,7 @@ class RetrievalService:
         return Refusal(503, "the server is warming up; ask again later")
 
 
-def _deadline(patience: bytes | None, longest: float) -> float:
+def _deadline(patience: str | None, longest: float) -> float:
     """Return the deadline, at most the time that the client says it will wait."""
     try:
         seconds = float(patience or longest)
@@ -185,6 +171,11 @@ def _deadline(patience: bytes | None, longest: float) -> float:
     return min(seconds, longest) if seconds > 0 else longest
 
 
-def _refusal(error: Exception) -> Answer:
+def answer(body: bytes, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Return a reply of JSON."""
+    return Response(body, status, headers, "application/json")
+
+
+def _refusal(error: Exception) -> Response:
     status, sentence = status_and_sentence(error)
-    return Answer(write_error(sentence), status, [_JSON, *_MORE_HEADERS.get(status, [])])
+    return answer(write_error(sentence), status, _MORE_HEADERS.get(status))

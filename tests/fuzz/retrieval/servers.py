@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final
 
+from starlette.datastructures import Headers
+
 from fuzz.source import Source, as_json
 from fuzz.target import Target
 from prompt_coevo.errors import CoevoError
@@ -60,7 +62,7 @@ def entrance(data: bytes) -> None:
     for adapter in _entrances():
         for check in (adapter.check_sender, adapter.check_token):
             try:
-                check(headers)
+                check(Headers(raw=headers))
             except Refusal as error:
                 str(error).encode()
 

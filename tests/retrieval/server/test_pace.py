@@ -304,10 +304,10 @@ def test_a_first_search_that_hangs_is_told_and_waited_for(
         warming = asyncio.create_task(service.warm_up())
         while "the first search is not done after 0.01 s (max_search_s)" not in caplog.text:
             await asyncio.sleep(0.01)
-        assert service.health().status == 503
+        assert service.health().status_code == 503
         retriever.gate.set()
         await warming
-        assert service.health().status == 200
+        assert service.health().status_code == 200
         service.close()
 
     asyncio.run(scenario())

@@ -98,10 +98,12 @@ def test_health_says_what_is_searched_once_a_first_search_worked() -> None:
     }
 
 
-def test_a_reply_says_which_index_it_is_from() -> None:
-    with serving(EchoRetriever("abc")) as address:
+@pytest.mark.parametrize("fingerprint", ["abc", "索引 2"])
+def test_a_reply_says_which_index_it_is_from(fingerprint: str) -> None:
+    with serving(EchoRetriever(fingerprint)) as address:
         warmed_up(address)
-        assert ask(address, {"queries": ["a"]}).headers["index-fingerprint"] == "abc"
+        sent = ask(address, {"queries": ["a"]}).headers["index-fingerprint"]
+    assert sent.encode("latin-1").decode() == fingerprint
 
 
 def test_blank_queries_find_nothing_and_leave_the_others_alone() -> None:
