@@ -70,15 +70,13 @@ class SearchTool:
         k: int = 3,
         on_outage: OnOutage = "wait",
         max_wait_s: float = 600.0,
-        limits: Limits | None = None,
         max_search_s: float = 600.0,
     ) -> None:
         if on_outage not in ("wait", "observe", "raise"):
             raise SettingsError(
                 f'on_outage must be "wait", "observe" or "raise", but is {on_outage!r}'
             )
-        self._limits = limits or Limits()
-        check_search([], k, self._limits)
+        check_search([], k)
         self.k = k
         self._on_outage = on_outage
         self._max_wait_s = max_wait_s if on_outage == "wait" else 0.0
@@ -106,7 +104,7 @@ class SearchTool:
         return (await self._searched([query]))[0]
 
     async def _searched(self, queries: Sequence[str]) -> list[Outcome]:
-        round_ = _Round(queries, self._limits, self._max_wait_s)
+        round_ = _Round(queries, self._max_wait_s)
         while unanswered := round_.unanswered:
             self._note(round_.take(await self._source.search_each(unanswered, self.k)))
             if (pause := round_.pause()) is None:
@@ -146,12 +144,12 @@ class SearchTool:
 class _Round:
     """The queries of one search, repeated until all have a result or the time is up."""
 
-    def __init__(self, queries: Sequence[str], limits: Limits, max_wait_s: float) -> None:
+    def __init__(self, queries: Sequence[str], max_wait_s: float) -> None:
         self._queries = list(queries)
         self._deadline = time.monotonic() + max_wait_s
         self._pause_s = _FIRST_PAUSE_S
         self._failures: Counter[int] = Counter()
-        problems = [query_problem(query, limits.max_query_chars) for query in self._queries]
+        problems = [query_problem(query, Limits.max_query_chars) for query in self._queries]
         self._open = [number for number, problem in enumerate(problems) if problem is None]
         self.attempts: list[Attempt] = [
             [] if problem is None else QueryError(f"the query {problem}") for problem in problems

@@ -17,7 +17,7 @@ from prompt_coevo.retrieval.agent.tool import OnOutage, SearchTool
 from prompt_coevo.retrieval.client.client import RemoteClient, RemoteRetriever
 from prompt_coevo.retrieval.errors import QueryError, RetrieverUnavailable, SearchFailed
 from prompt_coevo.retrieval.outcomes import Outage, Refused
-from prompt_coevo.retrieval.retriever import Hit, Limits
+from prompt_coevo.retrieval.retriever import Hit
 
 MODES: list[OnOutage] = ["wait", "observe", "raise"]
 
@@ -75,12 +75,12 @@ def test_hits_are_passed_on(mode: OnOutage) -> None:
     [
         ("", "the query is empty"),
         (" \n", "the query is empty"),
-        ("x" * 101, "the query has 101 characters, at most 100 are allowed"),
+        ("x" * 10_001, "the query has 10001 characters, at most 10000 are allowed"),
     ],
 )
 def test_a_query_that_nobody_can_answer_is_refused(mode: OnOutage, query: str, reason: str) -> None:
     retriever = EchoRetriever()
-    tool = SearchTool(retriever, on_outage=mode, limits=Limits(max_query_chars=100))
+    tool = SearchTool(retriever, on_outage=mode)
     assert both(tool, query) == Refused(reason)
     assert retriever.batches == []
     assert tool.search(["a", query, "b"]) == [echo("a", 3), Refused(reason), echo("b", 3)]
