@@ -72,12 +72,6 @@ class Encoder:
         )
 
     @property
-    def device(self) -> str:
-        """Return the device in torch's notation: "cpu", or "cuda:0"."""
-        device = self._model.device
-        return str(device) if device.type == "cpu" else f"{device.type}:{device.index or 0}"
-
-    @property
     def numbers(self) -> str:
         """Return device and precision, such as "cpu bfloat16"."""
         return f"{self._model.device.type} {str(self._model.dtype).removeprefix('torch.')}"
@@ -104,8 +98,8 @@ class Encoder:
         except (AssertionError, RuntimeError) as error:  # no such device, or too little memory
             reason = str(error).strip().splitlines() or [type(error).__name__]
             raise EncoderError(
-                f"the encoder {self.source.name} cannot be put on the device {device!r}: {reason[0]}; name "
-                "devices that torch sees, as cuda:0,cuda:1 or cpu"
+                f"the encoder {self.source.name} cannot be put on the device {device!r}: {reason[0]}; "
+                "choose other GPUs by CUDA_VISIBLE_DEVICES"
             ) from None
         return Encoder(self.source, model, copy.deepcopy(self._tokenizer), self.sha256)
 
@@ -191,24 +185,12 @@ def load(name: str | EncoderSource) -> Encoder:
     return encoder
 
 
-def on_devices(encoder: Encoder, devices: Sequence[str] = ()) -> list[Encoder]:
-    """Return one encoder per device: by default one per GPU that torch sees, or the given one.
-
-    Raises EncoderError for a missing device, and for devices of different kinds, whose numbers differ.
-    """
+def on_gpus(encoder: Encoder) -> list[Encoder]:
+    """Return one encoder per GPU that torch sees; without a second GPU, this one. Raises EncoderError."""
     import torch
 
-    if not devices:
-        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-        devices = [f"cuda:{number}" for number in range(count)]
-    if not devices or tuple(devices) == (encoder.device,):
-        return [encoder]
-    encoders = [encoder.on(device) for device in devices]
-    if len({one.numbers for one in encoders}) > 1:
-        raise EncoderError(
-            f"the devices {', '.join(devices)} compute different numbers; name devices of one kind"
-        )
-    return encoders
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    return [encoder] if count < 2 else [encoder.on(f"cuda:{number}") for number in range(count)]
 
 
 def dimension_of(name: str) -> int:

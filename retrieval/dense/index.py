@@ -31,7 +31,7 @@ from prompt_coevo.retrieval.dense.build import (
 )
 from prompt_coevo.retrieval.dense.embeddings import Embeddings
 from prompt_coevo.retrieval.dense.encoder_recipes import EncoderSource, Recipe, resolve
-from prompt_coevo.retrieval.dense.encoders import Encoder, load, on_devices
+from prompt_coevo.retrieval.dense.encoders import Encoder, load, on_gpus
 from prompt_coevo.retrieval.dense.faiss_package import load_faiss
 from prompt_coevo.retrieval.dense.gpu import free_gpu_bytes, on_gpu
 from prompt_coevo.retrieval.dense.search import (
@@ -74,7 +74,6 @@ def build_dense(
     index: str = "auto",
     rows: range | None = None,
     faiss_file: Path | None = None,
-    devices: Sequence[str] = (),
     progress: Progress = lambda done, total: None,
 ) -> DenseDetails:
     """Build the index of some rows in `folder`; return the details for `DenseIndex.open`.
@@ -85,15 +84,15 @@ def build_dense(
     vectors.
 
     `progress` counts every row twice, when it is embedded and when it is added to the index; with a
-    `faiss_file` once. `devices` embed, in torch's notation; by default all GPUs, else the CPU. Raises
-    IndexFileError for an unknown type, a file that does not fit, a file without exact vectors where these
-    are needed, and vectors that are not finite; EncoderError if the encoder cannot be loaded or returns
-    such vectors; FaissConflictError and MissingExtraError for problems with the installed packages.
+    `faiss_file` once. All GPUs embed, else the CPU. Raises IndexFileError for an unknown type, a file that
+    does not fit, a file without exact vectors where these are needed, and vectors that are not finite;
+    EncoderError if the encoder cannot be loaded or returns such vectors; FaissConflictError and
+    MissingExtraError for problems with the installed packages.
     """
     faiss = load_faiss()
     rows = range(len(corpus)) if rows is None else rows
     loaded = load(encoder)
-    encoders = on_devices(loaded, devices) if faiss_file is None else [loaded]
+    encoders = on_gpus(loaded) if faiss_file is None else [loaded]
     folder.mkdir(parents=True, exist_ok=True)
     gpus = free_gpu_bytes(faiss) if faiss_file is None else ()
     kind = choose_type(index, len(corpus), len(rows), loaded.dimension, gpus)

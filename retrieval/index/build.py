@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 
 from prompt_coevo.retrieval.corpus import (
@@ -105,8 +105,8 @@ def _build(
 
 
 def _asked(request: Request, facts: CorpusFacts) -> str:
-    """Write the request that identifies a stopped build; devices are not part of it."""
-    asked = {**asdict(replace(request, devices=())), "corpus": facts.sha256}
+    """Write the request that identifies a stopped build."""
+    asked = {**asdict(request), "corpus": facts.sha256}
     return json.dumps(asked, default=str, sort_keys=True)
 
 

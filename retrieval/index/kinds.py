@@ -39,9 +39,8 @@ class Request:
     `kind` is "bm25", "dense", or "hybrid" for both. `encoder` and `index` are for vectors: see
     `prompt_coevo.retrieval.dense.encoders` and `.dense`. `faiss_file` is an index of the corpus that
     Search-R1 made with that encoder: adopted as it is, or converted to another type given by `index`.
-    `devices` are those that embed, by default all GPUs that torch sees. `analyzer` (None for "english")
-    splits texts into words; `analyzer_options` are its options. `shards` splits the corpus into this many
-    ranges of rows.
+    `analyzer` (None for "english") splits texts into words; `analyzer_options` are its options. `shards`
+    splits the corpus into this many ranges of rows.
     """
 
     kind: str = "bm25"
@@ -51,7 +50,6 @@ class Request:
     shards: int = 1
     analyzer: str | None = None
     analyzer_options: Mapping[str, Any] = field(default_factory=dict)
-    devices: tuple[str, ...] = ()
 
 
 def parts_of(kind: str) -> tuple[str, ...]:
@@ -78,7 +76,6 @@ def check(request: Request) -> None:
     for part, given, what in (
         (WORDS, request.analyzer is not None or bool(request.analyzer_options), "an analyzer has"),
         (VECTORS, request.faiss_file is not None, "a faiss file has"),
-        (VECTORS, bool(request.devices), "devices have"),
         (VECTORS, request.encoder != Request.encoder, "encoder has"),
         (VECTORS, request.index != Request.index, "index has"),
     ):
@@ -91,8 +88,6 @@ def check(request: Request) -> None:
     if VECTORS in parts:
         if request.faiss_file is not None and request.shards > 1:
             raise IndexFileError("a faiss file is adopted as one index; leave shards at 1 with it")
-        if request.faiss_file is not None and request.devices:
-            raise IndexFileError("devices have no effect with a faiss file: nothing is embedded")
         load_faiss()
         resolve(request.encoder)
 
@@ -134,7 +129,6 @@ def build(
                 index=request.index,
                 rows=shard.rows,
                 faiss_file=request.faiss_file,
-                devices=request.devices,
                 progress=stages(stage + of),
             )
             built[VECTORS].append(said)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -112,15 +111,6 @@ def test_too_little_memory_is_a_warning(
     told = run(world, tmp_path / "index", "--index", "SQfp16", "--dry-run")
     assert told.exit_code == 0
     assert told.stderr.startswith("warning: this exceeds the free memory: ")
-
-
-def test_options_without_an_effect_are_refused(world: Any, tmp_path: Path) -> None:
-    ready = Request("dense", world.encoder, faiss_file=world.ready, devices=("cpu", "cpu"))
-    with pytest.raises(CoevoError, match="devices have no effect with a faiss file"):
-        build(world.corpus, tmp_path / "a", ready)
-    with pytest.raises(CoevoError, match="devices have no effect on a bm25 index"):
-        build(world.corpus, tmp_path / "b", Request(devices=("cpu",)))
-    build(world.corpus, tmp_path / "c", replace(ready, faiss_file=None))
 
 
 def test_gpus_are_chosen_when_an_index_is_opened(world: Any, tmp_path: Path) -> None:

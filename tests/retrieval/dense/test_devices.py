@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,9 @@ import pytest
 from helpers.passages import passages, write_corpus
 from helpers.tiny_encoder import save_tiny_encoder
 from prompt_coevo.retrieval.corpus import Corpus, write_offsets
-from prompt_coevo.retrieval.dense import embeddings, encoders
+from prompt_coevo.retrieval.dense import embeddings, encoders, index
 from prompt_coevo.retrieval.dense.encoder_recipes import EncoderError
-from prompt_coevo.retrieval.dense.encoders import UnfiniteError, on_devices
+from prompt_coevo.retrieval.dense.encoders import UnfiniteError, on_gpus
 from prompt_coevo.retrieval.dense.index import build_dense
 
 pytestmark = pytest.mark.usefixtures("one_thread_of_torch")
@@ -40,6 +41,10 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     return Corpus.open(path, path.with_suffix(".npy"))
 
 
+def copies(encoder: Any, count: int) -> list[Any]:
+    return [encoder.on("cpu") for _ in range(count)]
+
+
 def watched(made: list[Any], meet: threading.Barrier | None = None) -> list[list[int]]:
     """Record how many texts each encoder gets; with `meet`, each first waits until all are at work."""
     given: list[list[int]] = [[] for _ in made]
@@ -60,7 +65,7 @@ def test_two_devices_work_at_once_and_make_the_same_bytes(
 ) -> None:
     one = embeddings.Embeddings(corpus, range(COUNT), encoder, tmp_path / "one")
     one.compute(lambda done, total: None)
-    made = on_devices(encoder, ["cpu", "cpu"])
+    made = copies(encoder, 2)
     given = watched(made, threading.Barrier(2))
     seen: list[tuple[int, int]] = []
     two = embeddings.Embeddings(corpus, range(COUNT), made[0], tmp_path / "two")
@@ -84,14 +89,14 @@ def test_a_stopped_embedding_goes_on_with_other_devices(
         raise Stopped
 
     folder = tmp_path / "work"
-    made = on_devices(encoder, ["cpu", "cpu"])
+    made = copies(encoder, 2)
     first = watched(made)
     with pytest.raises(Stopped):
         embeddings.Embeddings(corpus, range(COUNT), made[0], folder).compute(stop, made)
     assert not list(folder.glob("*.tmp"))
     kept = len(list(folder.glob("*.npy")))
     assert kept * CHUNK == sum(map(sum, first))
-    others = on_devices(encoder, ["cpu", "cpu", "cpu"])
+    others = copies(encoder, 3)
     given = watched(others)
     whole = embeddings.Embeddings(corpus, range(COUNT), others[0], folder)
     whole.compute(lambda done, total: None, others)
@@ -102,7 +107,7 @@ def test_a_stopped_embedding_goes_on_with_other_devices(
 def test_a_device_that_fails_ends_the_build_with_its_sentence(
     encoder: Any, corpus: Corpus, tmp_path: Path
 ) -> None:
-    made = on_devices(encoder, ["cpu", "cpu"])
+    made = copies(encoder, 2)
 
     def fail(texts: Any) -> Any:
         raise UnfiniteError("e5", 3)
@@ -113,22 +118,33 @@ def test_a_device_that_fails_ends_the_build_with_its_sentence(
         whole.compute(lambda done, total: None, made)
 
 
-def test_an_index_is_built_on_two_devices(encoder: Any, corpus: Corpus, tmp_path: Path) -> None:
+def test_an_index_is_built_on_two_devices(
+    encoder: Any, corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name = encoder.source.name
     one = build_dense(corpus, tmp_path / "one", encoder=name)
-    assert build_dense(corpus, tmp_path / "two", encoder=name, devices=["cpu", "cpu"]) == one
+    made = copies(encoder, 2)
+    given = watched(made)
+    monkeypatch.setattr(index, "on_gpus", lambda _: made)
+    assert build_dense(corpus, tmp_path / "two", encoder=name) == one
+    assert sum(map(sum, given)) == COUNT
     same = [np.load(tmp_path / folder / "vectors.npy") for folder in ("one", "two")]
     assert (same[0] == same[1]).all()
 
 
 def test_a_device_that_is_not_there_is_one_sentence(encoder: Any) -> None:
-    for devices in (["cuda:99"], ["cpu", "cuda:99"], ["toaster", "cpu"]):
-        with pytest.raises(EncoderError, match=r"cannot be put on the device '(cuda:99|toaster)':"):
-            on_devices(encoder, devices)
-    assert on_devices(encoder) == on_devices(encoder, [encoder.device]) == [encoder]
+    with pytest.raises(
+        EncoderError, match=r"on the device 'cuda:99': .*; choose other GPUs by CUDA_"
+    ):
+        encoder.on("cuda:99")
 
 
-@pytest.mark.skipif("__import__('torch').cuda.is_available()", reason="there is a GPU")
-def test_without_a_gpu_the_first_one_is_not_there_either(encoder: Any) -> None:
-    with pytest.raises(EncoderError, match="cannot be put on the device 'cuda:0'"):
-        on_devices(encoder, ["cuda:0"])
+@pytest.mark.parametrize(("there", "count", "used"), [(False, 2, 0), (True, 1, 0), (True, 3, 3)])
+def test_all_visible_gpus_embed(
+    monkeypatch: pytest.MonkeyPatch, there: bool, count: int, used: int
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: there)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: count)
+    alone = SimpleNamespace(on=lambda device: device)
+    expected = [f"cuda:{number}" for number in range(used)] or [alone]
+    assert on_gpus(alone) == expected  # type: ignore[arg-type, comparison-overlap]
