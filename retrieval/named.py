@@ -12,7 +12,7 @@ from typing import Any
 from prompt_coevo import registry
 from prompt_coevo.errors import CoevoError, SettingsError
 from prompt_coevo.retrieval.analyzer import Analyzer
-from prompt_coevo.retrieval.retriever import Retriever
+from prompt_coevo.retrieval.retriever import Retriever, described
 
 
 def open_retriever(
@@ -45,7 +45,7 @@ def _opened(
     missing = [method for method in methods if not callable(getattr(made, method, None))]
     if missing:
         raise SettingsError(
-            f"{where} made {_described(made)}, which is no {product}: it lacks {' and '.join(missing)}; "
+            f"{where} made {described(made)}, which is no {product}: it lacks {' and '.join(missing)}; "
             f"see {protocol.__module__}.{protocol.__name__}"
         )
     return made
@@ -68,7 +68,7 @@ def _check_options(factory: Callable[..., Any], options: Mapping[str, Any], wher
 def _made(factory: Any, options: Mapping[str, Any], where: str, product: str) -> Any:
     if not callable(factory):
         raise SettingsError(
-            f"{where} is {_described(factory)}, but must be a function that makes {product}"
+            f"{where} is {described(factory)}, but must be a function that makes {product}"
         )
     _check_options(factory, options, where)
     try:
@@ -79,13 +79,3 @@ def _made(factory: Any, options: Mapping[str, Any], where: str, product: str) ->
         raise SettingsError(
             f"{where} could not be opened: {type(error).__name__}: {error}"
         ) from error
-
-
-def _described(value: object) -> str:
-    if value is None:
-        return "None"
-    return (
-        f"the class {value.__qualname__}"
-        if isinstance(value, type)
-        else f"a {type(value).__name__}"
-    )

@@ -115,7 +115,14 @@ def shown(value: object) -> str:
     """Format an untrusted value for an error; containers are not shown, as they may be too deep or too
     long."""
     simple = value is None or isinstance(value, bool | int | float | str)
-    return repr(value)[:_LONGEST_SHOWN] if simple else _named(value)
+    return repr(value)[:_LONGEST_SHOWN] if simple else described(value)
+
+
+def described(value: object) -> str:
+    """Name a value's type for an error."""
+    if isinstance(value, type):
+        return f"the class {value.__qualname__}"
+    return "None" if value is None else f"a {type(value).__name__}"
 
 
 def ranked(rows: Iterable[tuple[Mapping[str, Any], float]]) -> list[Hit]:
@@ -128,7 +135,9 @@ def ranked(rows: Iterable[tuple[Mapping[str, Any], float]]) -> list[Hit]:
     for row, score in rows:
         if not isinstance(row, Mapping) or not isinstance(row.get("contents"), str):
             has = (
-                ", ".join(map(shown, row)) or "nothing" if isinstance(row, Mapping) else _named(row)
+                ", ".join(map(shown, row)) or "nothing"
+                if isinstance(row, Mapping)
+                else described(row)
             )
             raise RetrieverError(
                 f"a row that was found has no text under 'contents', but {has:.200}; give the backend rows "
@@ -163,7 +172,7 @@ def checked_info(retriever: Retriever) -> IndexInfo:
     info = retriever.info()
     if not isinstance(info, IndexInfo):
         raise RetrieverError(
-            f"the retriever {type(retriever).__qualname__} says {_named(info)} about itself; its method "
+            f"the retriever {type(retriever).__qualname__} says {described(info)} about itself; its method "
             "info must return an IndexInfo"
         )
     return info
@@ -171,17 +180,17 @@ def checked_info(retriever: Retriever) -> IndexInfo:
 
 def _misfit(found: object, count: int, k: int) -> str | None:
     if not isinstance(found, list):
-        return _named(found)
+        return described(found)
     if len(found) != count:
         return f"{len(found)} lists"
     for hits in found:
         if not isinstance(hits, list):
-            return f"{_named(hits)} among the lists"
+            return f"{described(hits)} among the lists"
         if len(hits) > k:
             return f"{len(hits)} passages in one list"
         for hit in hits:
             if not isinstance(hit, Hit):
-                return f"{_named(hit)} among the hits"
+                return f"{described(hit)} among the hits"
             if not isinstance(hit.contents, str) or not isinstance(hit.id, str):
                 return f"a hit whose id and contents are {hit.id!r} and {hit.contents!r:.40}, not texts"
             if not isinstance(hit.fields, Mapping) or any(
@@ -194,7 +203,3 @@ def _misfit(found: object, count: int, k: int) -> str | None:
             if not -_INFINITE < hit.score < _INFINITE:
                 return f"a hit whose score is {hit.score}, which is no finite number"
     return None
-
-
-def _named(value: object) -> str:
-    return "None" if value is None else f"a {type(value).__name__}"

@@ -152,7 +152,7 @@ class Bm25Index:
         ]
 
     def close(self) -> None:
-        """Do nothing: the files are released with the index itself."""
+        """Close, as `RowSearcher.close`: ends the threads. Files are released with the index itself."""
         if self._others is not None:
             self._others.shutdown(wait=False)
 
