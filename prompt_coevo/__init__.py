@@ -6,7 +6,6 @@ The public names below are imported lazily, on first use.
 from __future__ import annotations
 
 import os
-import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -53,20 +52,6 @@ if not os.path.isdir(os.path.join(__path__[0], "adapters")):
 
 __version__ = "0.1.0"
 
-
-class _MovedModules:
-    """An import finder, last in line, that answers a module's old name with an error naming the new one."""
-
-    @staticmethod
-    def find_spec(name: str, path: object = None, target: object = None) -> None:
-        if name.startswith("prompt_coevo."):
-            from prompt_coevo.removed import MODULES
-
-            if name in MODULES:
-                raise ModuleNotFoundError(f"{name} is now {MODULES[name]}", name=name)
-
-
-sys.meta_path.append(_MovedModules)
 
 __all__ = [
     "Assignment",

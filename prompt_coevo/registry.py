@@ -15,7 +15,6 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, Literal, TypeAlias
 
-from prompt_coevo import removed
 from prompt_coevo.errors import CoevoError, PluginError, SettingsError
 from prompt_coevo.markers import PROJECT
 
@@ -124,8 +123,6 @@ def unknown(kind: Kind, chosen: Iterable[str], setting: str) -> Iterator[str]:
 
 
 def _no_such(kind: Kind, name: str, where: str) -> str:
-    if (place := f"{kind}.{name}") in removed.NAMES:
-        return f"{where}: {name} was removed: {removed.NAMES[place]}"
     if kind == "methods" and name in METHOD_SETS:
         return f'{where} stands for several in a flag; here, write "{",".join(METHOD_SETS[name])}"'
     known = names(kind)

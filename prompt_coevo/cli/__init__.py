@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
 import typer
 
-from prompt_coevo import __version__, removed
+from prompt_coevo import __version__
 from prompt_coevo.cli import check, demo, plugins, report, retrieval, runs, settings, smoke, smollm2
 from prompt_coevo.errors import CoevoError
 
@@ -49,22 +48,9 @@ def _options(
 ) -> None: ...
 
 
-def _removed(arguments: Sequence[str]) -> str | None:
-    """Return which command, or option of one, of `removed.COMMANDS` is called."""
-    given = [one.partition("=")[0] for one in arguments]
-    for name in removed.COMMANDS:
-        *command, last = name.split()
-        rest = given[len(command) :]
-        if given[: len(command)] == command and last in (rest if last[0] == "-" else rest[:1]):
-            return name
-    return None
-
-
 def main() -> None:
     """Run the command line. Print a known error as one sentence and exit with status 2."""
     try:
-        if (left := _removed(sys.argv[1:])) is not None:
-            raise CoevoError(f"prompt-coevo {left} was removed: {removed.COMMANDS[left]}")
         app()
     except CoevoError as error:
         # Late: most commands need neither. Errors quote servers and rewards: hide keys and terminal codes.

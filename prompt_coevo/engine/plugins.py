@@ -11,7 +11,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 import pluggy
 
-from prompt_coevo import hookspecs, removed
+from prompt_coevo import hookspecs
 from prompt_coevo.errors import CoevoError, PluginError
 from prompt_coevo.markers import INTERFACE, PROJECT, check_interface
 from prompt_coevo.redact import redact
@@ -59,10 +59,6 @@ class Plugins:
                 f"the plugin {name!r} cannot be registered: the same object has another name already"
             )
         check_interface(f"the plugin {name!r}", getattr(plugin, "coevo_interface", INTERFACE))
-        if gone := sorted(removed.HOOKS.keys() & set(dir(plugin))):
-            raise PluginError(
-                f"the plugin {name!r} cannot be registered: {gone[0]} was removed: {removed.HOOKS[gone[0]]}"
-            )
         try:
             self._manager.register(plugin, name)
             self._manager.check_pending()

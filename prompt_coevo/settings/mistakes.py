@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from prompt_coevo import registry, removed
+from prompt_coevo import registry
 from prompt_coevo.settings.section import Contradictions, fields_of
 
 Path: TypeAlias = tuple[str, ...]
@@ -124,8 +124,6 @@ def _sentence(
     first = problems[0]
     name = ".".join((prefix, *path) if prefix else path)
     if first["type"] == "extra_forbidden":
-        if name in removed.SETTINGS:
-            return f"{name} was removed: {removed.SETTINGS[name]}", []
         section = _model_at(model, path[:-1])
         meant = near_names(path[-1], path[:-1], model)
         told = [f"{prefix}.{one}" for one in meant] if prefix else meant

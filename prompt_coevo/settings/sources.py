@@ -24,7 +24,6 @@ from pydantic_settings.exceptions import SettingsError as SourceError
 
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.registry import DISABLE_PLUGINS_VARIABLE, RETRIEVAL_TOKEN_VARIABLE
-from prompt_coevo.removed import SETTINGS
 from prompt_coevo.settings.mistakes import Source, did_you_mean, near_names
 from prompt_coevo.settings.presets import preset_text
 from prompt_coevo.settings.reflection import is_model_name
@@ -198,8 +197,6 @@ def read_environment(model: type[BaseSettings], found: list[str]) -> dict[str, A
 def _about_idle(name: str, model: type[BaseModel]) -> str:
     """Say what to do about a variable that would silently do nothing."""
     setting, *further = name[len(ENV_PREFIX) :].lower().split("__")
-    if setting in SETTINGS:
-        return f"{setting} was removed: {SETTINGS[setting]} (the variable {name})"
     known = setting in model.model_fields
     if known and not further:
         hint = "; leave it out"

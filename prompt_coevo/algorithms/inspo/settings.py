@@ -77,8 +77,6 @@ class InspoSettings(Section):
     @classmethod
     def _verify_as_a_switch(cls, value: V) -> V | str:
         """Map booleans to names, because YAML reads `off` as false."""
-        if value == "in_training":
-            raise ValueError('"in_training" was removed: its verdicts were worse; use "blocking"')
         return {"true": "blocking", "false": "off"}.get(str(value).lower(), value)
 
     def problems(self) -> Iterator[str]:

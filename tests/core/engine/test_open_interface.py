@@ -216,8 +216,8 @@ def test_all_mistakes_are_told_at_once() -> None:
     with pytest.raises(SettingsError) as caught:
         Settings(p2o={"tau": -1, "search_backend": "stream", "first_sight": True})
     assert "p2o.tau must be greater than 0" in str(caught.value)
-    assert "p2o.search_backend was removed" in str(caught.value)
-    assert "p2o.first_sight was removed" in str(caught.value)
+    assert "unknown setting p2o.search_backend" in str(caught.value)
+    assert "unknown setting p2o.first_sight; did you mean stream.first_sight" in str(caught.value)
     assert "settings under p2o have no effect" in str(caught.value)
 
 

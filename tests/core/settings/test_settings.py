@@ -120,10 +120,6 @@ def test_algorithms_can_be_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"stream": {"calls_per_hard": 0}}, "stream.calls_per_hard must be greater than 0"),
         ({"stream": {"bare_members": 0}}, "stream.bare_members: input should be greater"),
         ({"stream": {"beam_width": 3}}, "unknown setting stream.beam_width; did you mean p2o.beam"),
-        (
-            {"stream": {"likeness": "column"}},
-            "stream.likeness = 'column': column was removed: name a function",
-        ),
         ({"stream": {"likeness": "wrods"}}, "there is no such likeness"),
         (
             {"p2o": {"tau": 0.1}},
@@ -185,10 +181,6 @@ def test_algorithms_can_be_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
         (
             {"inspo": {"reflection": "overlapped", "evolve_every": 1}},
             "inspo.overlap_steps = 1 must be smaller than inspo.evolve_every = 1",
-        ),
-        (
-            {"inspo": {"verify": "in_training"}},
-            'inspo.verify "in_training" was removed: its verdicts were worse; use "blocking"',
         ),
         (
             {"inspo": {"verify": "sometimes"}},

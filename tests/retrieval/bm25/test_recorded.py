@@ -170,11 +170,6 @@ def test_a_missing_package_is_named_before_the_corpus_is_read(
     ("request_", "error", "problem"),
     [
         (Request(analyzer="englsh"), SettingsError, "no such analyzer; did you mean english?"),
-        (
-            Request(analyzer="simple"),
-            SettingsError,
-            "analyzer = 'simple': simple was removed: build the",
-        ),
         (Request(analyzer_options={"stem": 1}), SettingsError, "takes: stop_words, fold"),
         (Request(analyzer="snowball"), SettingsError, "'language'"),
         (
