@@ -125,10 +125,6 @@ def test_another_version_of_an_analyzer_is_refused(
             r"'klingon', which is not available here \(.*no such analyzer.*build the",
         ),
         (
-            {"name": "simple"},
-            r"'simple', which is not available here \(.*removed: build the index with unicode or english\)",
-        ),
-        (
             {"name": "nowhere:made"},
             r"'nowhere:made', which is not available here \(.*No module named",
         ),
