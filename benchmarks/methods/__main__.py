@@ -1,7 +1,7 @@
 """Compare methods at equal cost: one resumable command for all runs.
 
     python benchmarks/methods run TIER [--arms A,B] [--seeds N] [--draws N] [--jobs N] [--json FILE]
-    python benchmarks/methods render [--json FILE]      writes docs/results.md and its pictures
+    python benchmarks/methods render [--json FILE]      fills the pages' tables, draws their pictures
     python benchmarks/methods freeze TIER       writes down the hashes of the settings, before the runs
     python benchmarks/methods replay TIER [--arms A,B]   proves that renamed settings mean the same
 

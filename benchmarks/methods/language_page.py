@@ -176,9 +176,12 @@ def _ends(words: Mapping[str, Sequence[Any]], families: Sequence[str]) -> tuple[
 
 
 def answers(runs: Sequence[Run]) -> str:
-    """Show the policy's answers to held-out questions before and after training, of the first seed."""
+    """Show answers to held-out questions before and after training, of the first seed and split."""
+    draw = min((run["draw"] for run in runs), default=0)
     first = {
-        run["arm"]: run for run in runs if run["seed"] == 0 and run["arm"] in ("grpo", "stream")
+        run["arm"]: run
+        for run in runs
+        if (run["seed"], run["draw"]) == (0, draw) and run["arm"] in ("grpo", "stream")
     }
     if len(first) < 2:
         return "Not run yet."

@@ -13,8 +13,11 @@ from typing import Final
 import language_model
 import language_page
 import pictures
+import probes
+import searches
 import tabular
 import transformer
+import verdicts
 from store import ResultsError, Run, Store, key_of
 from tables import (
     AREA,
@@ -73,6 +76,16 @@ VARIANTS: Final = (
 )
 FROZEN: Final = ("frozen", "frozen-instruction", "frozen-first", "stream", "inspo")
 OTHERS: Final = ("grpo", "sdpo", "sdft", "espl", "gold-hints", "stream", "inspo", "both")
+
+MAIN: Final = (
+    *("grpo", "grpo, 2 x", "waves", "waves, bare", "stream", "stream, one template"),
+    *("stream, no distillation", "stream, exact teacher", "stream, random teacher"),
+    *("random hints", "true hints", "search, then train"),
+)
+INSTRUCTIONS: Final = (
+    *("static", "inspo", "inspo, before", "inspo, after", "inspo, oldest leave", "inspo, constant"),
+    *("inspo, no verify", "inspo, paraphrase", "inspo, history", "both"),
+)
 
 HEADLINE_CLAIMS: Final = (
     Claim("stream", "grpo"),
@@ -200,8 +213,12 @@ def blocks(stores: Mapping[str, Store]) -> dict[str, Callable[[], str]]:
         "status": lambda: _status(stores),
     }
     made |= language_page.blocks(stores["language_model"].runs)
+    made |= verdicts.blocks({name: store.runs for name, store in stores.items()})
+    made |= probes.blocks()
+    made |= searches.blocks()
     for name in ("search", "balanced"):
         made |= _beside_grpo(name, stores[name].runs)
+    made |= _tabular_summaries(tabular_runs)
     for world in tabular.WORLDS_USED:
         made |= _tabular_blocks(world, of_world(tabular_runs, world))
     return made
@@ -238,6 +255,31 @@ def _check_bases(runs: Sequence[Run]) -> None:
 
 def of_world(runs: Sequence[Run], world: str) -> list[Run]:
     return [run for run in runs if run["world"] == world]
+
+
+def _tabular_summaries(runs: Sequence[Run]) -> dict[str, Callable[[], str]]:
+    """Compare the main arms with the stream, and the instructions with INSPO's, in all worlds at once."""
+    names = tabular.labels()
+
+    def made(arms: Sequence[str], best: str, kind: str) -> str:
+        columns: dict[str, Cell] = {
+            f"{world}{said}": _in_world(world, cell(of_arm(runs, best, world)))
+            for said, cell in (
+                ("", lambda _: accuracy(kind)),
+                (f", less {names[best]}'s", lambda others: less(others, kind)),
+            )
+            for world in tabular.WORLDS_USED
+        }
+        return table(runs, arms, names, columns)
+
+    return {
+        "tabular": lambda: made(MAIN, "stream", "hard"),
+        "tabular-instructions": lambda: made(INSTRUCTIONS, "inspo", "all"),
+    }
+
+
+def _in_world(world: str, cell: Cell) -> Cell:
+    return lambda runs: cell(chosen) if (chosen := of_world(runs, world)) else "–"
 
 
 def _tabular_blocks(world: str, runs: Sequence[Run]) -> dict[str, Callable[[], str]]:

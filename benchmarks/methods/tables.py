@@ -114,20 +114,23 @@ def claims(
     """Return the claims with the paired difference and a verdict."""
     lines = ["| above | below | on | pairs | difference | |", "|---|---|---|---|---|---|"]
     for claim in stated:
-        found = difference(
-            of_arm(runs, claim.better, world),
-            of_arm(runs, claim.worse, world),
-            claim.kind,
-            claim.column,
-        )
         where = f"{claim.kind}{', area' if claim.column == AREA else ''}"
-        cells = [labels[claim.better], labels[claim.worse], where]
-        if found is None:
-            cells += ["0", "", "not run"]
-        else:
-            cells += [str(found.runs), shown(found, True), _verdict(found, claim)]
+        cells = [labels[claim.better], labels[claim.worse], where, *outcome(runs, claim, world)]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def outcome(runs: Sequence[Run], claim: Claim, world: str | None = None) -> list[str]:
+    """Return the number of pairs, the paired difference and the verdict."""
+    found = difference(
+        of_arm(runs, claim.better, world),
+        of_arm(runs, claim.worse, world),
+        claim.kind,
+        claim.column,
+    )
+    if found is None:
+        return ["0", "", "not run"]
+    return [str(found.runs), shown(found, True), _verdict(found, claim)]
 
 
 def _verdict(found: Estimate, claim: Claim) -> str:
