@@ -7,7 +7,7 @@ dataset.
 `probe` measures how often a completion keeps each rule, bare and under each template that names it, and at
 how many items one does; bare has twice the samples. No training. `write` makes files to train on: the
 questions of `TRAINED` with those of `PLAIN`, and the instructions of a teacher that knows which rules there
-are but not which one a question wants. `docs/language-model.md` has the command that trains.
+are but not which one a question wants. `docs/results.md` has the command that trains.
 """
 
 from __future__ import annotations

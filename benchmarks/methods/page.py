@@ -37,8 +37,8 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 PAGES: Final = (
     "README.md",
     "docs/results.md",
+    "docs/results-tables.md",
     "docs/demo.md",
-    "docs/language-model.md",
 )
 _BLOCK: Final = re.compile(r"(<!-- methods: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 

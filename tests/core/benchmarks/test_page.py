@@ -49,6 +49,85 @@ def test_a_pages_tables_are_those_of_the_runs(blocks: Any, name: str) -> None:
     assert page.filled(text, measured, name) == text
 
 
+SAID = {
+    ("stream", "GRPO", "not told what to do", "language model"): "established",
+    ("stream", "GRPO", "not told what to do, mean over the run", "language model"): "established",
+    ("stream", "GRPO", "asked in full", "language model"): "not established",
+    ("stream", "GRPO", "hard", "small transformer"): "established",
+    ("stream", "GRPO", "medium", "small transformer"): "not established",
+    ("stream", "GRPO", "medium, mean over the run", "small transformer"): "**the other way**",
+    ("stream", "GRPO", "easy", "small transformer"): "not established",
+    ("stream", "GRPO", "hard", "small transformer, fewer hard questions"): "established",
+    (
+        *("stream", "GRPO", "medium, mean over the run"),
+        "small transformer, fewer hard questions",
+    ): "not established",
+    ("stream", "P2O", "hard", "small transformer, earlier `stream`"): "established",
+    ("P2O", "GRPO", "medium", "small transformer, earlier `stream`"): "**the other way**",
+    (
+        *("stream", "hints from the gold answer", "hard"),
+        "small transformer, earlier `stream`",
+    ): "not established",
+    ("stream", "P2O", "hard", "table world C, earlier `stream`"): "established",
+    (
+        *("P2O", "search on the frozen policy, then training", "hard"),
+        "table world C, earlier `stream`",
+    ): "**the other way**",
+    ("INSPO", "a static instruction", "all", "table world C, earlier `stream`"): "established",
+    ("INSPO", "INSPO, after training", "all", "table world C, earlier `stream`"): "not established",
+    (
+        *("stream", "hints from the answers, no search", "hard"),
+        "table world E, earlier `stream`",
+    ): "**the other way**",
+}
+"""What the first sentences of docs/results.md say."""
+
+
+def test_the_first_sentences_of_the_results_are_the_verdicts(blocks: Any) -> None:
+    rows = _rows(blocks["verdicts"]())
+    found = {tuple(cells[:4]): cells[-1] for cells in rows}
+    assert {key: found[key] for key in SAID} == SAID
+    differences = {(cells[0], cells[1], cells[2]): cells[5] for cells in rows}
+    assert differences["P2O", "GRPO", "not told what to do"].startswith("-")
+    assert differences["stream, no right instruction", "GRPO", "not told what to do"].startswith(
+        "-"
+    )
+
+
+def test_what_the_results_say_of_other_tables(blocks: Any) -> None:
+    text = " ".join((ROOT / "docs" / "results.md").read_text("utf-8").split())
+    families = {cells[0]: cells[1:7] for cells in _rows(blocks["language-families"]())}
+    twice = zip(families["stream"], families["GRPO, twice the budget"], strict=True)
+    far = [one for one in twice if _mean(one[0]) - _mean(one[1]) > 0.15]
+    assert "comes near `stream` in all families of the language model's questions but one" in text
+    assert len(far) == 1
+    assert "seven of its families" in text
+    assert len(_rows(blocks["language-probe-gym"]())) == 7
+    rules = {cells[0]: cells[4:10] for cells in _rows(blocks["language-rules"]())}
+    assert "GRPO learns the two forms that the model hits now and then by itself" in text
+    assert [_mean(cell) > 0.9 for cell in rules["GRPO"]].count(True) == 2
+    assert [_mean(cell) for cell in rules["GRPO"]].count(0.0) == 4
+    verified = {cells[0]: cells[4:] for cells in _rows(blocks["tabular-instructions"]())}
+    assert "with verification above without, but in E" in text
+    signs = [_high(cell) < 0 for cell in verified["INSPO, no verification"]]
+    assert signs == [False, False, True]
+    hints = {cells[0]: cells[4:] for cells in _rows(blocks["tabular"]())}
+    assert "are better in worlds C and E" in text
+    assert all(_mean(cell) > 0 for cell in hints["hints from the answers, no search"][1:])
+
+
+def _rows(table: str) -> list[list[str]]:
+    return [line.strip("| ").split(" | ") for line in table.splitlines()[2:]]
+
+
+def _mean(cell: str) -> float:
+    return float(cell.split(" [")[0])
+
+
+def _high(cell: str) -> float:
+    return float(cell.rstrip("]").split(", ")[1])
+
+
 def test_a_table_that_nobody_knows_is_refused(blocks: Any) -> None:
     with pytest.raises(ResultsError, match="x.md: there is no table 'nope'; known: headline,"):
         page.filled("<!-- methods: nope -->\n<!-- end -->", blocks, "x.md")
