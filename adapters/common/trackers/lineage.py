@@ -1,4 +1,4 @@
-"""The rows of a tracker's tables: every candidate of a run, in the words of `docs/trackers.md`."""
+"""The rows of a tracker's tables: every candidate of a run, in the words of `docs/report.md`."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ import pytest
 from prompt_coevo.cli import main
 from standins.openai_server import openai_server
 
-PAGE = Path(__file__).parents[3] / "docs" / "check.md"
+PAGE = Path(__file__).parents[3] / "docs" / "report.md"
 ROWS = [
     {
         "prompt": [
