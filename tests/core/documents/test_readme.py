@@ -8,7 +8,7 @@ import re
 from helpers.documented import ROOT
 
 README = (ROOT / "README.md").read_text("utf-8")
-DEMO = (ROOT / "docs" / "demo.md").read_text("utf-8").split("## How long it takes")[1]
+DEMO = (ROOT / "docs" / "quickstart.md").read_text("utf-8").split("## The demo")[1]
 RECORDS = ROOT / "benchmarks" / "results" / "methods_transformer.jsonl"
 
 
