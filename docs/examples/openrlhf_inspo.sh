@@ -5,7 +5,7 @@
 # and packing were run in small on a CPU (docs/openrlhf.md), --ds.enable_sleep never with this package.
 # It submits a job to a Ray cluster that runs already (ray start --head), with the package on all nodes.
 #
-# Index, server and data: ../recipe-search-r1.md. The server has to run before this does.
+# Index, server and data: ../recipes.md. The server has to run before this does.
 #
 # AGENT is the file for OpenRLHF's --train.agent_func_path, on every node: the search agent with the
 # server's address and its share of the paper's numbers (3 passages, 4 turns, 500 tokens each). The

@@ -5,12 +5,15 @@
 # packing and dynamic batching were run in small on a CPU (docs/openrlhf.md).
 # It submits a job to a Ray cluster that runs already (ray start --head), with the package on all nodes.
 #
-# REWARD is a Python file of yours, on every node, with OpenRLHF's reward_func(queries, prompts, labels).
-# Rewards have to be 0 or 1, as in the paper. A query is prompt and response in one text, and the prompt
-# may hold a template: only what follows the prompt is to be graded.
+# REWARD is a Python file, on every node, with OpenRLHF's reward_func(queries, prompts, labels). Rewards have to be
+# 0 or 1, as in the paper. A query is prompt and response in one text, and the prompt may hold a template: only
+# what follows the prompt is to be graded.
 #
-# The data are files of rows with `prompt` (a text or a chat, the question with what it asks for, such as
-# an answer in \boxed{}) and `label`, on every node. CHECKPOINTS is a folder that all nodes share.
+# p2o_data.py makes the data, on every node: files of rows with `prompt` (a text or a chat, the question with what
+# it asks for: an answer in \boxed{}) and `label`. CHECKPOINTS is a folder that all nodes share.
+#
+# METHOD chooses the arm: p2o; grpo, the paper's baseline, which is plain OpenRLHF; or dapo, GRPO with DAPO's dynamic
+# sampling (arXiv 2503.14476), which is not in the paper: groups that all fail or all succeed are replaced.
 #
 # The key of the reflection model comes from its provider's environment variable, set where Ray is
 # started on each node, never from here: OpenRLHF prints its arguments. --logger.wandb.key is such a
@@ -21,18 +24,20 @@ set -xeuo pipefail
 # ---- user-adjustable ----
 DASHBOARD=${DASHBOARD:-http://127.0.0.1:8265}
 RUNTIME_ENV=${RUNTIME_ENV:-'{}'} # {"working_dir": "folder"}, and Ray takes files of yours to every node
-REWARD=${REWARD:?set it to the Python file with the reward function, see above}
+METHOD=${METHOD:-p2o}
+REWARD=${REWARD-$(cd "$(dirname "$0")" && pwd)/p2o_reward.py}
+: "${REWARD:?set it to the Python file with the reward function, see above}"
 MODEL_PATH=${MODEL_PATH:-Qwen/Qwen3-4B}
-TRAIN_FILE=${TRAIN_FILE:-$HOME/data/deepscaler/train.jsonl}
-TEST_FILE=${TEST_FILE:-$HOME/data/deepscaler/aime24.jsonl}
-CHECKPOINTS=${CHECKPOINTS:-$HOME/checkpoints/p2o/qwen3_4b_deepscaler}
+TRAIN_FILE=${TRAIN_FILE:-$HOME/data/deepscaler/openrlhf/train.jsonl}
+TEST_FILE=${TEST_FILE:-$HOME/data/deepscaler/openrlhf/test_small.jsonl}
+CHECKPOINTS=${CHECKPOINTS:-$HOME/checkpoints/${METHOD}/qwen3_4b_deepscaler}
 NNODES=${NNODES:-1} # the paper does not say on what it trained; here 4 GPUs train and 4 generate
 NGPUS_PER_NODE=${NGPUS_PER_NODE:-4}
 ROLLOUT_ENGINES=${ROLLOUT_ENGINES:-4}
 ROLLOUT_TP=${ROLLOUT_TP:-1}
-# The teacher; the paper says Kimi-K2 and no more, this is a name for litellm. For Self-Ref serve
+# The teacher. The paper says Kimi-K2 and no more; this is litellm's name for it at one provider. For Self-Ref serve
 # MODEL_PATH somewhere: REFLECTION_MODEL=hosted_vllm/Qwen/Qwen3-4B, --coevo.reflection.api_base http://...
-REFLECTION_MODEL=${REFLECTION_MODEL:-moonshot/kimi-k2}
+REFLECTION_MODEL=${REFLECTION_MODEL:-deepinfra/moonshotai/Kimi-K2-Instruct}
 
 # No number in the paper. The longest question and the longest template have to fit in here together, or
 # templates are refused; a template may have 1024 tokens (gates.max_candidate_tokens).
@@ -46,7 +51,7 @@ DATA=(
     --data.label_key label
     # The paper does not say whether Qwen3 thinks; its chat template lets it. OpenRLHF has no flag for that.
     --data.apply_chat_template
-    --data.max_samples 5000 # "randomly sampled"; OpenRLHF takes the first, so shuffle the file
+    --data.max_samples 5000 # "randomly sampled": OpenRLHF takes the first, p2o_data.py drew them
     --data.max_len "$((MAX_PROMPT_LENGTH + MAX_RESPONSE_LENGTH))"
     --eval.dataset "${TEST_FILE}"
     # "average performance across 16 rollouts" on the small test sets, greedy on the others
@@ -111,12 +116,26 @@ COEVO=(
     --coevo.p2o.group_templates diverse
 )
 
+MODULE=openrlhf.cli.train_ppo_ray
+case ${METHOD} in
+    p2o)
+        MODULE=prompt_coevo.adapters.openrlhf
+        ARM=("${COEVO[@]}")
+        ;;
+    grpo) ARM=() ;;
+    dapo) ARM=(--algo.dynamic_filtering_enable --algo.dynamic_filtering_range 0 1) ;;
+    *)
+        echo "METHOD=${METHOD}: must be p2o, grpo or dapo" >&2
+        exit 1
+        ;;
+esac
+
 # Ray gives the arguments to a shell on the head node, in quotes if they have spaces: no $ or ` in them.
 ray job submit --address "${DASHBOARD}" --runtime-env-json "${RUNTIME_ENV}" -- \
-    python3 -m prompt_coevo.adapters.openrlhf \
+    python3 -m "${MODULE}" \
     "${DATA[@]}" \
     "${ACTOR[@]}" \
     "${ROLLOUT[@]}" \
     "${TRAINER[@]}" \
-    "${COEVO[@]}" \
+    "${ARM[@]}" \
     "$@"

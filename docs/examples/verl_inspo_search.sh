@@ -3,7 +3,7 @@
 #
 # Numbers without a remark are the paper's. Not tried on GPUs yet: here only the configuration is tested.
 #
-# Index, server and data: ../recipe-search-r1.md. The server has to run before this does.
+# Index, server and data: ../recipes.md. The server has to run before this does.
 #
 # AGENT_LOOPS is the file for VeRL's agent_loop_config_path, on every node: the search agent with the
 # server's address and its share of the paper's numbers (3 passages, 4 turns, 500 tokens each). The

@@ -3,10 +3,13 @@
 #
 # Numbers without a remark are the paper's. Not tried on GPUs yet: here only the configuration is tested.
 #
-# The data are parquet files in VeRL's format: `prompt` (a chat, the question with what it asks for, such
-# as an answer in \boxed{}), `data_source`, `reward_model.ground_truth`. Rewards have to be 0 or 1, as in
-# the paper: with data_source=lighteval/MATH VeRL's own are, math_dapo's are -1 and 1. Or append
-# reward.custom_reward_function.path=...
+# p2o_data.py makes the data: parquet files in VeRL's format, with `prompt` (a chat, the question with what it asks
+# for: an answer in \boxed{}), `data_source`, `reward_model.ground_truth`. REWARD is a Python file with VeRL's
+# compute_score, on every node. Rewards have to be 0 or 1, as in the paper: VeRL's own are with
+# data_source=lighteval/MATH, math_dapo's are -1 and 1.
+#
+# METHOD chooses the arm: p2o; grpo, the paper's baseline, which is plain VeRL; or dapo, GRPO with DAPO's dynamic
+# sampling (arXiv 2503.14476), which is not in the paper: groups that all fail or all succeed are replaced.
 #
 # The key of the reflection model comes from its provider's environment variable, never from here: VeRL
 # prints and logs its configuration. On several nodes, start Ray with the variable set.
@@ -16,15 +19,17 @@ set -xeuo pipefail
 # ---- user-adjustable ----
 PYTHON=${PYTHON:-python3}
 MODEL_PATH=${MODEL_PATH:-Qwen/Qwen3-4B}
-TRAIN_FILE=${TRAIN_FILE:-$HOME/data/deepscaler/train.parquet}
-TEST_FILE=${TEST_FILE:-$HOME/data/deepscaler/aime24.parquet}
-CHECKPOINTS=${CHECKPOINTS:-checkpoints/p2o/qwen3_4b_deepscaler}
+METHOD=${METHOD:-p2o}
+REWARD=${REWARD:-$(cd "$(dirname "$0")" && pwd)/p2o_reward.py}
+TRAIN_FILE=${TRAIN_FILE:-$HOME/data/deepscaler/verl/train.parquet}
+TEST_FILE=${TEST_FILE:-$HOME/data/deepscaler/verl/test_small.parquet}
+CHECKPOINTS=${CHECKPOINTS:-checkpoints/${METHOD}/qwen3_4b_deepscaler}
 NNODES=${NNODES:-1} # the paper does not say on what it trained
 NGPUS_PER_NODE=${NGPUS_PER_NODE:-8}
 ROLLOUT_TP=${ROLLOUT_TP:-1}
-# The teacher; the paper says Kimi-K2 and no more, this is a name for litellm. For Self-Ref serve
+# The teacher. The paper says Kimi-K2 and no more; this is litellm's name for it at one provider. For Self-Ref serve
 # MODEL_PATH somewhere: REFLECTION_MODEL=hosted_vllm/Qwen/Qwen3-4B, coevo.reflection.api_base=http://...
-REFLECTION_MODEL=${REFLECTION_MODEL:-moonshot/kimi-k2}
+REFLECTION_MODEL=${REFLECTION_MODEL:-deepinfra/moonshotai/Kimi-K2-Instruct}
 
 # No number in the paper. The longest question and the longest template have to fit in here together, or
 # templates are refused; a template may have 1024 tokens (gates.max_candidate_tokens).
@@ -35,7 +40,7 @@ MAX_RESPONSE_LENGTH=${MAX_RESPONSE_LENGTH:-12288} # "12k tokens"
 DATA=(
     data.train_files="${TRAIN_FILE}"
     data.val_files="${TEST_FILE}"
-    data.train_max_samples=5000 # "randomly sampled"
+    data.train_max_samples=5000 # "randomly sampled"; all of what p2o_data.py drew
     data.seed=0 # ours: without a seed, a resumed run would draw other questions
     data.train_batch_size=128
     data.max_prompt_length="${MAX_PROMPT_LENGTH}"
@@ -77,17 +82,20 @@ ROLLOUT=(
 ALGORITHM=(
     algorithm.adv_estimator=grpo
     algorithm.use_kl_in_reward=False
+    reward.custom_reward_function.path="${REWARD}"
 )
 
 TRAINER=(
-    # The paper trains one step off-policy; +coevo brings a synchronous trainer.
+    # "One-step off-policy": sampling is one batch ahead of training. With `sync`, training is on-policy.
+    trainer.v1.trainer_mode=colocate_async
+    trainer.v1.colocate_async.num_warmup_batches=1
     trainer.total_epochs=5
     trainer.critic_warmup=0
     trainer.nnodes="${NNODES}"
     trainer.n_gpus_per_node="${NGPUS_PER_NODE}"
     trainer.logger='["console","wandb"]'
     trainer.project_name=p2o
-    trainer.experiment_name=qwen3_4b_deepscaler
+    trainer.experiment_name="${METHOD}_qwen3_4b_deepscaler"
     trainer.default_local_dir="${CHECKPOINTS}"
     trainer.save_freq=39 # not in the paper: an epoch of 5000 questions
     trainer.test_freq=39
@@ -110,6 +118,16 @@ COEVO=(
     coevo.p2o.group_templates=diverse
 )
 
+case ${METHOD} in
+    p2o) ARM=("${COEVO[@]}") ;;
+    grpo) ARM=() ;;
+    dapo) ARM=(algorithm.filter_groups.enable=True algorithm.filter_groups.metric=reward) ;;
+    *)
+        echo "METHOD=${METHOD}: must be p2o, grpo or dapo" >&2
+        exit 1
+        ;;
+esac
+
 "${PYTHON}" -m verl.trainer.main_ppo \
     "${DATA[@]}" \
     "${MODEL[@]}" \
@@ -117,5 +135,5 @@ COEVO=(
     "${ROLLOUT[@]}" \
     "${ALGORITHM[@]}" \
     "${TRAINER[@]}" \
-    "${COEVO[@]}" \
+    "${ARM[@]}" \
     "$@"

@@ -17,6 +17,7 @@ _KEYWORDS: Final = {"do", "then", "else", "if", "while", "!"}
 _FOR_TRL: Final = re.compile(r"docs/examples/trl_\w+\.py")
 _SESSIONS: Final = {
     "verl.trainer.main_ppo": "verl",
+    "verl.model_merger": "verl",
     "openrlhf.cli.train_ppo_ray": "openrlhf",
     "prompt_coevo.adapters.openrlhf": "openrlhf",
 }

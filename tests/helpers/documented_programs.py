@@ -106,7 +106,9 @@ def _check_python(words: list[str]) -> None:
             return _check_pip(rest)
         if module == "pytest":
             return _check_pytest(rest)
-        if module in ("venv", "http.server", "verl.trainer.main_ppo", "openrlhf.cli.train_ppo_ray"):
+        # The trainers' sessions have their parsers.
+        others = ("verl.trainer.main_ppo", "verl.model_merger", "openrlhf.cli.train_ppo_ray")
+        if module in ("venv", "http.server", *others):
             return None
         if module.startswith("prompt_coevo."):
             return _check_script(_source_of(module), rest)

@@ -118,6 +118,33 @@ def test_what_openrlhf_counts_in_other_units(script: str, args: dict[str, Any]) 
     ) == {"openrlhf_p2o.sh": (1, 39, 4096), "openrlhf_inspo.sh": (2, 300, 4096)}[script]
 
 
+@pytest.mark.parametrize("method", ["grpo", "dapo"])
+def test_the_other_arms_are_openrlhf_alone_with_the_same_settings(
+    method: str, tmp_path: Path
+) -> None:
+    ours = Flags.from_arguments(job_arguments("openrlhf_p2o.sh", tmp_path)).others
+    entrypoint = submission("openrlhf_p2o.sh", tmp_path, METHOD=method)["entrypoint"]
+    python, option, module, *given = entrypoint
+    assert (python, option, module) == ("python3", "-m", "openrlhf.cli.train_ppo_ray")
+    filtering = ["--algo.dynamic_filtering_enable", "--algo.dynamic_filtering_range", "0", "1"]
+    there = [one.replace(f"checkpoints/{method}/", "checkpoints/p2o/") for one in given]
+    assert there == [*ours, *(filtering if method == "dapo" else [])]
+    result = check_openrlhf(tmp_path, module, given)
+    assert result.returncode == 0, result.stderr[-2000:]
+
+
+def test_an_unknown_arm_is_refused() -> None:
+    result = run_script("openrlhf_p2o.sh", METHOD="ppo")
+    assert result.returncode == 1
+    assert "METHOD=ppo: must be p2o, grpo or dapo" in result.stderr
+
+
+def test_the_recipes_reward_is_a_file(tmp_path: Path) -> None:
+    """`tests/trl/test_p2o_recipe.py` asks it for rewards, where math-verify is installed."""
+    _, _, *given = given_to("ray", tmp_path, "openrlhf_p2o.sh")
+    assert Path(value_of("--reward.remote_url", given)).samefile(EXAMPLES / "p2o_reward.py")
+
+
 def test_more_arguments_can_follow(script: str, tmp_path: Path) -> None:
     more = ("--coevo.seed", "3", "--coevo.reflection.model", "openai/mine")
     flags = Flags.from_arguments(job_arguments(script, tmp_path, *more))

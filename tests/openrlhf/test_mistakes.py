@@ -1,4 +1,4 @@
-"""Check typical mistakes with OpenRLHF, each made for real, against docs/mistakes.md.
+"""Check typical mistakes with OpenRLHF, each made for real, against tests/mistakes.toml.
 
 All of them are reported before Ray starts.
 """
@@ -14,8 +14,8 @@ import pytest
 from datasets import Dataset
 from transformers import AutoTokenizer
 
-from helpers import mistakes_page
-from helpers.mistakes_page import told
+from helpers import mistakes_table
+from helpers.mistakes_table import told
 from helpers.openrlhf_arguments import arguments
 from prompt_coevo.adapters.openrlhf.checks import check_arguments
 from prompt_coevo.adapters.openrlhf.command import run_command
@@ -74,7 +74,7 @@ def test_mistakes_with_openrlhf(monkeypatch: pytest.MonkeyPatch) -> None:
             question_id_column="id"
         ),
     }
-    mistakes_page.compare("openrlhf", found)
+    mistakes_table.compare("openrlhf", found)
 
 
 def _dataset(rows: list[dict[str, Any]]) -> CoevoPromptDataset:

@@ -1,4 +1,4 @@
-"""Check typical mistakes with TRL, each made for real, against docs/mistakes.md."""
+"""Check typical mistakes with TRL, each made for real, against tests/mistakes.toml."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from transformers import Trainer, TrainingArguments
 
-from helpers import mistakes_page
-from helpers.mistakes_page import told
+from helpers import mistakes_table
+from helpers.mistakes_table import told
 from helpers.trl_world import rows
 from prompt_coevo.adapters.trl import CoevoCallback, attach
 from prompt_coevo.errors import CoevoError
@@ -59,4 +59,4 @@ def test_mistakes_with_trl(make_trainer: Any, tmp_path: Path) -> None:
         {"ground_truth_column": "anwser", **MODEL},
         dataset=rows(),
     )
-    mistakes_page.compare("trl", found)
+    mistakes_table.compare("trl", found)

@@ -6,6 +6,7 @@ The quick start's arguments replace the rest of a command (`...`).
 from __future__ import annotations
 
 import runpy
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from hydra import compose, initialize_config_module
 from hydra.utils import get_class
 from omegaconf import OmegaConf
+from verl.model_merger.base_model_merger import parse_args
 from verl.utils.config import validate_config
 
 from helpers.documented import Block, blocks_for, documented_commands
@@ -24,7 +26,10 @@ from prompt_coevo.adapters.verl.search_agent import SearchAgentLoop
 from prompt_coevo.retrieval.agent.settings import SearchAgentSettings
 
 QUICKSTART = "verl_quickstart.sh"
-COMMANDS = documented_commands("verl")
+MERGER = "verl.model_merger"
+COMMANDS, MERGES = [], []
+for one in documented_commands("verl"):
+    (MERGES if one.values[0].module == MERGER else COMMANDS).append(one)
 
 
 def composed(overrides: list[str]) -> Any:
@@ -52,6 +57,13 @@ def test_hydra_composes_the_command(command: Command, tmp_path: Path) -> None:
         settings = read_settings(config.coevo)
         asks_nobody = settings.algorithms == ("hints",)
         assert settings.reflection.model == (None if asks_nobody else "openai/gpt-5")
+
+
+@pytest.mark.parametrize("command", MERGES)
+def test_verls_merger_reads_the_command(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["model_merger", *command.words[3:]])
+    args = parse_args()
+    assert (args.operation, args.backend) == ("merge", "fsdp")
 
 
 @pytest.mark.parametrize("block", blocks_for("verl", "verl"), ids=str)

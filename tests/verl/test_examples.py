@@ -15,6 +15,8 @@ from verl.trainer.ppo.utils import need_reference_policy
 from verl.utils.config import validate_config
 from verl.utils.reward_score import default_compute_score
 
+from helpers.documented import blocks_for
+from helpers.documented_commands import commands
 from helpers.example_scripts import (
     EXAMPLES,
     PAPERS_AGENT,
@@ -69,7 +71,14 @@ def test_bash_can_read_it(script: str) -> None:
 def test_verl_and_the_plugin_take_the_configuration(script: str, config: Any) -> None:
     launch(config)
     resolved = OmegaConf.to_container(config, resolve=True)
-    assert resolved["trainer"]["v1"]["trainer_mode"] == "coevo"
+    mode = resolved["trainer"]["v1"]["trainer_mode"]
+    assert (
+        mode
+        == {
+            "verl_p2o_deepscaler.sh": "coevo_colocate_async",  # one step off-policy
+            "verl_inspo_search.sh": "coevo",
+        }[script]
+    )
     assert resolved["actor_rollout_ref"]["rollout"]["name"] == "vllm"
     kl = script == "verl_inspo_search.sh"
     assert need_reference_policy(config) == kl
@@ -82,6 +91,44 @@ def test_the_papers_values_are_the_presets(script: str, config: Any) -> None:
 
 def test_more_overrides_can_follow(config: Any) -> None:
     assert read_settings(config.coevo).seed == 3
+
+
+@pytest.mark.parametrize("method", ["grpo", "dapo"])
+def test_the_other_arms_are_verl_alone_with_the_same_settings(method: str, tmp_path: Path) -> None:
+    ours = composed("verl_p2o_deepscaler.sh", tmp_path)
+    other = composed("verl_p2o_deepscaler.sh", tmp_path, METHOD=method)
+    validate_config(other, use_reference_policy=False, use_critic=False)
+    assert "coevo" not in other
+    assert other.algorithm.filter_groups.enable == (method == "dapo")
+    assert other.trainer.v1.trainer_mode == "colocate_async"
+    for part in ("data", "actor_rollout_ref", "reward"):
+        assert other[part] == ours[part]
+    assert other.trainer.default_local_dir != ours.trainer.default_local_dir
+
+
+def test_an_unknown_arm_is_refused() -> None:
+    result = run_script("verl_p2o_deepscaler.sh", METHOD="ppo")
+    assert result.returncode == 1
+    assert "METHOD=ppo: must be p2o, grpo or dapo" in result.stderr
+
+
+def test_the_recipes_reward_is_a_file(tmp_path: Path) -> None:
+    """`tests/trl/test_p2o_recipe.py` asks it for rewards, where math-verify is installed."""
+    config = composed("verl_p2o_deepscaler.sh", tmp_path)
+    reward = config.reward.custom_reward_function
+    assert (reward.path, reward.name) == (str(EXAMPLES / "p2o_reward.py"), "compute_score")
+
+
+def test_a_trained_model_is_evaluated_greedily(tmp_path: Path) -> None:
+    """The command of docs/recipes.md."""
+    (block,) = [one for one in blocks_for("core") if "trainer.val_only=True" in one.text]
+    (command,) = [one for one in commands(block.text) if one.words[0] == "bash"]
+    config = composed("verl_p2o_deepscaler.sh", tmp_path, *command.words[2:], METHOD="grpo")
+    validate_config(config, use_reference_policy=False, use_critic=False)
+    sampling = config.actor_rollout_ref.rollout.val_kwargs
+    assert (sampling.n, sampling.temperature) == (1, 0)
+    assert config.trainer.val_only
+    assert config.trainer.v1.trainer_mode == "sync"
 
 
 def test_the_agent_and_its_instruction_are_the_papers(tmp_path: Path) -> None:

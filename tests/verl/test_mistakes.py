@@ -1,4 +1,4 @@
-"""Check typical mistakes with VeRL, each made for real, against docs/mistakes.md.
+"""Check typical mistakes with VeRL, each made for real, against tests/mistakes.toml.
 
 All of them are reported before Ray starts.
 """
@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from hydra import compose, initialize_config_module
 
-from helpers import mistakes_page
-from helpers.mistakes_page import told
+from helpers import mistakes_table
+from helpers.mistakes_table import told
 from helpers.verl_launch import launch
 from helpers.verl_run import rows, write_rows
 from prompt_coevo.adapters.verl.launch import LaunchCheck
@@ -70,4 +70,4 @@ def test_mistakes_with_verl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             ),
             "a dataset that is not there": refused(*data, "data.train_files=/no/such.parquet"),
         }
-    mistakes_page.compare("verl", found)
+    mistakes_table.compare("verl", found)

@@ -1,4 +1,4 @@
-"""Check typical mistakes by making each for real and comparing the message with docs/mistakes.md."""
+"""Check typical mistakes by making each for real and comparing the message with tests/mistakes.toml."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from helpers import mistakes_page
-from helpers.mistakes_page import told
+from helpers import mistakes_table
+from helpers.mistakes_table import told
 from prompt_coevo import Coevolution, Settings
 from prompt_coevo.adapters.common.columns import index_columns
 from prompt_coevo.adapters.common.flags import Flags
@@ -127,7 +127,7 @@ def test_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         found[mistake] = refused(partial(checked, values))
     monkeypatch.setenv("PROMPT_COEVO_SEDE", "3")
     found["a misspelt variable: `PROMPT_COEVO_SEDE=3`"] = refused(Settings)
-    mistakes_page.compare("settings", found)
+    mistakes_table.compare("settings", found)
 
 
 def test_commands(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_commands(tmp_path: Path) -> None:
         "`prompt-coevo presets show p2`": command("presets show p2"),
         "`prompt-coevo demo --quick --budget 400`": command("demo --quick --budget 400"),
     }
-    mistakes_page.compare("commands", found)
+    mistakes_table.compare("commands", found)
 
 
 @pytest.mark.skipif(
@@ -194,14 +194,14 @@ def test_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     # It is installed here.
     monkeypatch.setattr("prompt_coevo.extras.find_spec", lambda package: None)
     found["a model of litellm without it"] = settings(reflection={"model": "openai/gpt-5"})
-    mistakes_page.compare("packages", found)
+    mistakes_table.compare("packages", found)
 
 
 def test_dataset() -> None:
     found = {}
     for mistake, (rows, values) in DATASETS.items():
         found[mistake] = refused(partial(index_columns, rows, Settings(**values)))
-    mistakes_page.compare("dataset", found)
+    mistakes_table.compare("dataset", found)
 
 
 def test_reflection(policy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,7 +235,7 @@ def test_reflection(policy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         "a page in place of an API": served(Raw("<html></html>", content_type="text/html")),
         "a server that is down": begun("http://127.0.0.1:9/v1").replace("127.0.0.1:9", "ADDRESS"),
     }
-    mistakes_page.compare("reflection", found)
+    mistakes_table.compare("reflection", found)
 
 
 def test_run() -> None:
@@ -264,7 +264,7 @@ def test_run() -> None:
             Workload(50, 8, epochs=3.0, steps=75), algorithms="p2o", p2o={"min_hard": 100}
         ),
     }
-    mistakes_page.compare("run", found)
+    mistakes_table.compare("run", found)
 
 
 def test_resumed(tmp_path: Path) -> None:
@@ -284,19 +284,19 @@ def test_resumed(tmp_path: Path) -> None:
         "another dataset": resumed(state, questions="abd"),
         "a damaged checkpoint": resumed({**state, "epochs": 7}),
     }
-    mistakes_page.compare("resumed", found)
+    mistakes_table.compare("resumed", found)
 
 
-def test_the_page_has_thirty_mistakes_and_each_part_a_test() -> None:
+def test_the_table_has_thirty_mistakes_and_each_part_a_test() -> None:
     here = Path(__file__).read_text("utf-8")
     tests = Path(__file__).parents[2]
     there = "".join(
         (tests / adapter / "test_mistakes.py").read_text("utf-8")
         for adapter in ("trl", "verl", "openrlhf")
     )
-    parts = mistakes_page.parts()
+    parts = mistakes_table.parts()
     for part in parts:
-        assert f'mistakes_page.compare("{part}", found)' in here + there
-    rows = [row for part in parts for row in mistakes_page.read(part).items()]
+        assert f'mistakes_table.compare("{part}", found)' in here + there
+    rows = [row for part in parts for row in mistakes_table.read(part).items()]
     assert len(rows) >= 30
     assert all(said and "\n" not in said for _, said in rows)

@@ -1,4 +1,4 @@
-"""Check that the loop of docs/own-loop.md learns with the new lines what it does not learn without them."""
+"""Check that the loop of docs/recipes.md learns with the new lines what it does not learn without them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_loop_learns_what_the_plain_one_does_not(tmp_path: Path) -> None:
 
 
 def test_the_page_says_how_long_it_is() -> None:
-    assert "in about a hundred lines" in (ROOT / "docs" / "own-loop.md").read_text("utf-8")
+    assert "in about a hundred lines" in (ROOT / "docs" / "recipes.md").read_text("utf-8")
     assert 90 <= len(LINES) <= 110
 
 
