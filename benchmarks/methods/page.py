@@ -38,7 +38,6 @@ PAGES: Final = (
     "README.md",
     "docs/results.md",
     "docs/results-tables.md",
-    "docs/demo.md",
 )
 _BLOCK: Final = re.compile(r"(<!-- methods: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
