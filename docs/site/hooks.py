@@ -34,6 +34,8 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Files, config: Any) -> Files:
+    style = (DOCS / "site" / "site.css").read_text("utf-8")
+    files.append(File.generated(config, "site.css", content=style))
     for name, page in ROOT_PAGES.items():
         text = (DOCS.parent / name).read_text("utf-8")
         files.append(File.generated(config, page, content=text))

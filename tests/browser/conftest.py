@@ -50,6 +50,7 @@ def opened(browser: Browser) -> Iterator[Callable[..., Page]]:
             color_scheme=theme,  # type: ignore[arg-type]
             java_script_enabled=script,
         )
+        context.set_default_timeout(300_000)  # a busy machine opens a page in minutes
         contexts.append(context)
         shown = context.new_page()
         shown.goto(where if isinstance(where, str) else where.as_uri())
