@@ -5,7 +5,7 @@
 
 math-verify decides what equals what, as in TRL's `accuracy_reward`. It ends a comparison that takes too
 long by an alarm, which only a main thread can have, and both trainers ask for rewards in other threads. So
-it runs in processes of its own. They get text and return a number: to unpickle 9^{9^{9^9}} is to compute it.
+it runs in processes of its own. They get text and return a number: to unpickle 9^{9^{9^9}} is computing it.
 """
 
 import importlib
