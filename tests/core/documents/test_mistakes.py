@@ -42,10 +42,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "p2o": {"hardness": "bear"},
     },
     "a setting of another method: `stream.beam_width`": {"stream": {"beam_width": 8}},
-    "a setting that left: `p2o.search_backend = waves`": {
-        "algorithms": "p2o",
-        "p2o": {"search_backend": "waves"},
-    },
     "a setting of the stream under P2O: `p2o.first_sight`": {
         "algorithms": "p2o",
         "p2o": {"first_sight": True},
