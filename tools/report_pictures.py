@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Make the pictures of docs/report.md: reports of runs, as Chromium shows them.
 
-    python tools/report_pictures.py [P2O_RUN INSPO_RUN]
+    python tools/report_pictures.py [STREAM_RUN INSPO_RUN]
 
-The runs are output folders; those in docs are runs/waves-seed0 and runs/inspo-seed0 of `prompt-coevo demo
---arms waves,inspo --budget 6144 --out runs`. Without arguments two are made by the engine and a rule-based
+The runs are output folders; those in docs are runs/stream-seed0 of `prompt-coevo demo --arms stream --out runs`
+and runs/inspo-seed0 of `prompt-coevo demo --arms inspo --budget 6144 --out runs`. Without arguments two are made by the engine and a rule-based
 policy, in seconds. Needs the packages of the session `browser`, and Chromium on the PATH.
 """
 
@@ -22,7 +22,7 @@ from prompt_coevo.report.reading import run_folder
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 SHOTS = (
-    ("report-p2o.png", 0, 1280, "light", "h1"),
+    ("report-stream.png", 0, 1280, "light", "h1"),
     ("report-candidate.png", 0, 1280, "light", "details.card[open]"),
     ("report-inspo-phone.png", 1, 360, "dark", "#curves"),
 )
@@ -57,11 +57,11 @@ def main(runs: list[str]) -> int:
 
 
 def made(folder: Path) -> list[str]:
-    """Make a run of P2O with the paper's search, and one of INSPO."""
+    """Make a run of stream and one of INSPO."""
     sys.path.insert(0, str(PICTURES.parents[1] / "tests"))
-    from helpers.journals import INSPO, P2O, run_in
+    from helpers.journals import INSPO, STREAM, run_in
 
-    runs = {"p2o-run": P2O, "inspo-run": INSPO}
+    runs = {"stream-run": STREAM, "inspo-run": INSPO}
     return [str(run_in(folder / name, settings)) for name, settings in runs.items()]
 
 
