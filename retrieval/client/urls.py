@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from prompt_coevo.errors import SettingsError
 
@@ -12,18 +12,24 @@ def retrieve_url(address: str) -> str:
 
     Raises SettingsError if it is not an HTTP address.
     """
-    try:
-        parts = urlsplit(address)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        (parts.hostname or "").encode("idna")
-    except ValueError:  # a port that is not a number, or an impossible host name
-        usable = False
-    if not usable:
+    parts = http_parts(address)
+    if parts is None:
         raise SettingsError(
             f"{address!r} is no address of a retrieval server; it should look like "
             "http://127.0.0.1:8000"
         )
     return urlunsplit(parts._replace(path=parts.path.rstrip("/") or "/retrieve"))
+
+
+def http_parts(address: str) -> SplitResult | None:
+    """Return the parts of an HTTP address, None if it is not one."""
+    try:
+        parts = urlsplit(address)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        (parts.hostname or "").encode("idna")
+    except ValueError:  # a port that is not a number, or an impossible host name
+        return None
+    return parts if usable else None
 
 
 def health_url(retrieve: str) -> str:

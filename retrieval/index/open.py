@@ -65,6 +65,14 @@ def open_index(
     IndexFileError for an index that is incomplete, damaged, belongs to another corpus, or does not fit on
     the GPUs.
     """
+    made, passages = open_corpus(folder, corpus)
+    shards = layout.shards(folder, (range(first, end) for first, end in made.shards))
+    searcher = open_parts(passages, shards, made.details, gpus)
+    return PassageIndex(_info(made), passages, searcher, limits)
+
+
+def open_corpus(folder: Path, corpus: Path | None = None) -> tuple[Manifest, Corpus]:
+    """Check an index and open its corpus without its parts. Raises as `open_index`."""
     made = manifest.load(folder)
     passages = Corpus.open(_source(made, folder, corpus), folder / layout.OFFSETS)
     if len(passages) != made.corpus.passages:
@@ -72,9 +80,7 @@ def open_index(
             f"the offsets in {folder} are of {len(passages)} passages, but its manifest says "
             f"{made.corpus.passages}; build the index again"
         )
-    shards = layout.shards(folder, (range(first, end) for first, end in made.shards))
-    searcher = open_parts(passages, shards, made.details, gpus)
-    return PassageIndex(_info(made), passages, searcher, limits)
+    return made, passages
 
 
 def served_index(
