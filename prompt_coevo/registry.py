@@ -68,6 +68,7 @@ _BUILT_IN: Final[Mapping[Kind, Mapping[str, str]]] = {
     "retrievers": {
         "remote": "prompt_coevo.retrieval.client.client:RemoteRetriever",
         "index": "prompt_coevo.retrieval.index.open:served_index",
+        "chroma": "prompt_coevo.retrieval.chroma.retriever:Chroma",
     },
     "analyzers": {
         "english": f"{_ANALYZERS}:english",

@@ -113,6 +113,38 @@ def verify(folder: Path = _INDEX, corpus: Path | None = _CORPUS) -> None:
     typer.echo(f"{folder}: {len(made.files)} files and the corpus are as they were built")
 
 
+@app.command()
+def push(
+    folder: Path = _INDEX,
+    to: str = typer.Option(help="The address of a Chroma server, such as http://127.0.0.1:8000."),
+    collection: str | None = typer.Option(None, help="By default the name of the index' folder."),
+    tenant: str = typer.Option("default_tenant", help="The tenant that the database is of."),
+    database: str = typer.Option("default_database", help="The database to put it in."),
+    corpus: Path | None = _CORPUS,
+    force: bool = typer.Option(
+        False, "--force", help="Delete the collection of this name first, whatever it holds."
+    ),
+) -> None:
+    """Load the rows and vectors of a dense or hybrid index into a Chroma collection, without embedding.
+
+    After an interruption, run the same command again to continue. If the server wants a token, set the
+    environment variable CHROMA_API_KEY.
+    """
+    from prompt_coevo.retrieval.chroma.push import push as push_index
+
+    with _stages() as shown:
+        pushed = push_index(
+            *(folder, to, collection),
+            corpus=corpus,
+            tenant=tenant,
+            database=database,
+            force=force,
+            stages=shown,
+        )
+    new = pushed.rows - pushed.before
+    typer.echo(in_a_line(f"{pushed.collection}: {pushed.rows} rows, {new} of them stored now"))
+
+
 app.command("serve")(retrieval_serve.serve)
 app.command("bench")(retrieval_serve.bench)
 

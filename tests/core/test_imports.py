@@ -54,7 +54,7 @@ FLOORS = (
     "testing",
 )
 LONGEST_FILE = 400
-RETRIEVAL_FLOORS = ("words", "bm25", "dense", "index", "client", "server", "agent")
+RETRIEVAL_FLOORS = ("words", "bm25", "dense", "index", "client", "chroma", "server", "agent")
 
 
 def loaded_after(statement: str) -> set[str]:
