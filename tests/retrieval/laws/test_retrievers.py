@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from helpers.chroma_server import ChromaProcess
 from helpers.retrieval_server import free_port
 from helpers.tiny_encoder import save_tiny_encoder
+from prompt_coevo.retrieval.chroma.push import push
 from prompt_coevo.retrieval.client.client import RemoteRetriever
 from prompt_coevo.retrieval.index.build import Request, build
 from prompt_coevo.retrieval.index.open import PassageIndex, open_index
@@ -99,6 +101,39 @@ class TestHybridOfRetrievers(Index):
         both.retrievers = [self.opened(passages), self.opened(passages)]  # type: ignore[attr-defined]
         yield both
         both.close()
+
+
+class TestChroma(Index):
+    """Check a pushed index on Chroma's real server; an outage kills the server."""
+
+    kind = "dense"
+    index = "Flat"
+    may_be_down = True
+
+    @pytest.fixture(autouse=True, scope="class")
+    @staticmethod
+    def server_of_the_class(
+        request: Any, folder_of_the_class: None, tmp_path_factory: pytest.TempPathFactory
+    ) -> Iterator[None]:
+        with ChromaProcess(tmp_path_factory.mktemp("chroma")) as request.cls.server:
+            yield
+
+    server: ChromaProcess
+
+    @contextmanager
+    def retriever(self, passages: Passages) -> Iterator[Any]:
+        self.opened(passages).close()
+        name = f"passages-{len(passages)}"
+        push(self.folder / str(len(passages)), self.server.address, name)
+        retriever = open_retriever("chroma", {"url": self.server.address, "collection": name})
+        yield retriever
+        retriever.close()
+
+    @contextmanager
+    def outage(self, retriever: Any) -> Iterator[None]:
+        self.server.kill()
+        yield
+        self.server.start()
 
 
 class TestRemote(Index):
