@@ -76,19 +76,21 @@ def push(
     server = ChromaServer(url, tenant, database, _TIMEOUT_S)
     try:
         found = _existing(server, name, marks, dimension, force)
+        before = server.count(found) if found and not force else 0
+        complete = found is not None and found.marks is not None and found.marks.complete
+        if complete and before == marks.rows:
+            return Pushed(name, marks.rows, before)
         _refuse_unfit(passages, stages("checking"))
-        if found is None:
-            found = server.create(name, _graph(len(passages)), marks)
-        before = server.count(found)
-        if before != marks.rows or not (found.marks and found.marks.complete):
-            if found.marks and found.marks.complete:  # rows were deleted since, or added
-                server.mark(found, marks)
-                before = 0
-            before = max(
-                0, min(before, marks.rows) - _ROWS_AT_ONCE
-            )  # of the last batch maybe a part
-            _store(server, found, passages, before, blocks(before), stages("pushing"))
-            _finish(server, found, marks)
+        if found is not None and force:
+            server.delete(name)
+        if found is None or force:
+            found = server.create(name, _graph(marks.rows), marks)
+        elif complete:  # some rows were deleted or added since
+            server.mark(found, marks)
+            before = 0
+        before = max(0, min(before, marks.rows) - _ROWS_AT_ONCE)  # of the last batch maybe a part
+        _store(server, found, passages, before, blocks(before), stages("pushing"))
+        _finish(server, found, marks)
         return Pushed(name, marks.rows, before)
     finally:
         server.close()
@@ -105,14 +107,13 @@ def _graph(rows: int) -> dict[str, str | int]:
 def _existing(
     server: ChromaServer, name: str, marks: Marks, dimension: int, force: bool
 ) -> Collection | None:
-    """Find the collection, or delete it. Raises RetrieverError if it does not hold this index."""
+    """Find the collection. Raises RetrieverError if it holds anything else, unless with `force`."""
     try:
         found = server.collection(name)
     except NoCollection:
         return None
     if force:
-        server.delete(name)
-        return None
+        return found
     if found.space != "ip":
         problem = f"compares by {found.space!r}, not by the inner product, 'ip'"
     elif found.dimension not in (None, dimension):

@@ -67,7 +67,7 @@ class Found(NamedTuple):
 
 
 class NoCollection(RetrieverUnavailable):
-    """The collection was deleted or replaced."""
+    """The collection, or the database, is not there, perhaps no more."""
 
 
 class ChromaServer:
@@ -160,7 +160,7 @@ class ChromaServer:
         status, answered = self._thread.submit(self._http(method, url, content)).result()
         try:
             answer = orjson.loads(answered)
-            if status == 200:
+            if 200 <= status < 300:
                 return answer
             kind, message = str(answer["error"]), f"status {status}, {answer['message']:.300}"
         except (ValueError, KeyError, TypeError):
@@ -174,8 +174,8 @@ class ChromaServer:
             )
         if kind == "NotFoundError":
             raise NoCollection(
-                f"the collection was deleted or replaced on Chroma's server {self.url} ({message}); fill "
-                "it again, and open it anew"
+                f"Chroma's server {self.url} has no such collection or database ({message}); it may have "
+                "been deleted or replaced"
             )
         if not kind and status != 413:
             raise self._stranger()

@@ -107,6 +107,10 @@ class ChromaProcess:
         place = f"{self.collections}/{self.facts(name)['id']}/upsert"
         self.ask("POST", place, {"embeddings": vectors.tolist(), **rows})
 
+    def names(self) -> list[str]:
+        """Return the names of all collections."""
+        return [one["name"] for one in self.ask("GET", self.collections)]
+
     def facts(self, name: str) -> dict[str, Any]:
         """Return what the server says of a collection."""
         found: dict[str, Any] = self.ask("GET", f"{self.collections}/{name}")
