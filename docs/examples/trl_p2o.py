@@ -16,7 +16,7 @@ accelerate launch docs/examples/trl_p2o.py \
     --reflection_model deepinfra/moonshotai/Kimi-K2-Instruct \
     --num_train_epochs 5 --learning_rate 1e-6 --beta 0.0 --temperature 0.6 \
     --num_generations 6 --per_device_train_batch_size 6 --gradient_accumulation_steps 16 \
-    --max_completion_length 12288 --use_vllm --bf16
+    --max_completion_length 12288 --use_vllm --bf16 true
 """
 
 from dataclasses import dataclass, field
