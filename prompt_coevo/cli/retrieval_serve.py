@@ -67,7 +67,7 @@ def serve(
         "--set",
         metavar="NAME=VALUE",
         help="A limit, a time, or the hosts and origins that are allowed, such as max_batch=512. "
-        "docs/retrieval.md, Limits, has all names. Repeatable.",
+        "docs/search-agent.md, Limits, has all names. Repeatable.",
     ),
 ) -> None:
     """Serve an index or another retriever over HTTP, as Search-R1's server does: POST /retrieve.

@@ -108,8 +108,8 @@ class FaissVectors:
         return int(self.index.hnsw.efSearch) if kind in _GRAPHS else self.count
 
     def search(self, queries: Vectors, k: int) -> tuple[Vectors, Numbers]:
-        """Search, as `VectorIndex.search`. Where docs/retrieval.md promises it, the first of equal vectors
-        comes first."""
+        """Search, as `VectorIndex.search`. The first of equal vectors comes first, where
+        docs/search-agent.md promises it."""
         return best(self, queries, k) if self._gives_back else self.nearest(queries, k)
 
     def nearest(self, queries: Vectors, k: int) -> tuple[Vectors, Numbers]:

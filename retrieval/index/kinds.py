@@ -57,7 +57,7 @@ def parts_of(kind: str) -> tuple[str, ...]:
     if kind not in _PARTS:
         raise IndexFileError(
             f"there is no index of kind {kind!r}; choose bm25, dense or hybrid, or write a retriever of "
-            "your own for anything else that searches (docs/retrieval.md)"
+            "your own for anything else that searches (docs/search-agent.md)"
         )
     return _PARTS[kind]
 

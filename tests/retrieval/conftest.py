@@ -1,4 +1,4 @@
-"""Provide third-party modules: those that docs/retrieval.md shows, in an import folder."""
+"""Provide third-party modules: those that docs/search-agent.md shows, in an import folder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "retrieval.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "search-agent.md"
 
 
 @pytest.fixture
@@ -18,7 +18,8 @@ def strangers(
 ) -> Iterator[Path]:
     """Return a folder to import from, with the documented `letters.py` and `words.py`."""
     folder = tmp_path_factory.mktemp("strangers")
-    blocks = re.findall(r"```python\n# (\w+\.py)(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)
+    module = r"<!-- prepared: module -->\n```python\n# (\w+\.py)(.*?)```"
+    blocks = re.findall(module, DOCUMENT.read_text("utf-8"), re.DOTALL)
     assert [name for name, _ in blocks] == ["letters.py", "words.py"]
     for name, code in blocks:
         (folder / name).write_text(f"#{code}", "utf-8")

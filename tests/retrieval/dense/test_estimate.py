@@ -112,7 +112,10 @@ def test_wiki_18(
     disk: float,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Checks the numbers of docs/retrieval.md, without the passages' offsets. One file is never split."""
+    """Check the numbers of docs/search-agent.md and docs/results-tables.md, without the passages' offsets.
+
+    One file is never split.
+    """
     said = told_of_wiki(monkeypatch, index, shards)
     told = list(said.parts.values())[-1], said.memory, said.disk
     assert [round(one / 1e9, 1) for one in told] == [size, memory, disk]

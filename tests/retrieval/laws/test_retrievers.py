@@ -197,7 +197,7 @@ class Serving:
 
 @pytest.mark.usefixtures("strangers")
 class TestTheDocumentedOne(RetrieverLaws):
-    """Check the `Words` of docs/retrieval.md; its passages have their rows as ids."""
+    """Check the `Words` of docs/search-agent.md; its passages have their rows as ids."""
 
     @contextmanager
     def retriever(self, passages: Passages) -> Iterator[Any]:

@@ -279,8 +279,8 @@ def test_a_token_and_a_password_cannot_both_be_sent() -> None:
 
 
 def test_the_documented_promises_have_these_tests() -> None:
-    document = Path(__file__).parents[3] / "docs" / "retrieval.md"
-    table = document.read_text("utf-8").split("| promise | its test in ")[1].split("\n\n")[0]
-    named = re.findall(r"`(test_\w+)`", table)
+    document = Path(__file__).parents[3] / "docs" / "faults.md"
+    table = document.read_text("utf-8").split("## The retrieval server\n")[1].split("\n## ")[0]
+    named = re.findall(r"`tests/retrieval/server/test_entrance\.py::(test_\w+)`", table)
     assert len(named) >= 9
     assert [name for name in named if not callable(globals().get(name))] == []
