@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.retrieval.errors import RetrieverUnavailable, is_outage
-from prompt_coevo.retrieval.outcomes import Attempt
+from prompt_coevo.retrieval.outcomes import Attempt, is_whole
 from prompt_coevo.retrieval.pace import LateAnswers, Pace, Waiting
 from prompt_coevo.retrieval.retriever import Hit
 from prompt_coevo.retrieval.worker import Worker
@@ -120,7 +120,7 @@ class Batcher:
         """Keep results for callers who ask again: a long request may take several tries."""
         now = asyncio.get_running_loop().time()
         for query, attempt in attempts.items():
-            if isinstance(attempt, list):
+            if is_whole(attempt):
                 self._late.keep(query, k, attempt, now)
 
     def _enqueue(self, queries: Sequence[str], k: int, deadline_s: float) -> _Job:

@@ -1,14 +1,15 @@
 """The results of a search, at the client and in the rollout.
 
 An `Attempt` is the client's result for one query: its hits, or an error in their place. An `Outcome` is
-what a rollout gets; there, errors are an `Outage` or `Refused`.
+what a rollout gets; there, errors are an `Outage` or `Refused`. `PartialHits` are hits of some shards only;
+they must not be kept for later.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 from prompt_coevo.retrieval.errors import QueryError
 from prompt_coevo.retrieval.retriever import Hit
@@ -28,8 +29,24 @@ class Refused:
     reason: str
 
 
+class PartialHits(list[Hit]):
+    """The hits of those shards that answered; `reason` is one sentence saying which did not."""
+
+    def __init__(self, hits: Iterable[Hit], reason: str) -> None:
+        super().__init__(hits)
+        self.reason = reason
+
+    def copy(self) -> PartialHits:
+        return PartialHits(self, self.reason)
+
+
 Attempt: TypeAlias = list[Hit] | Exception
 Outcome: TypeAlias = Sequence[Hit] | Outage | Refused
+
+
+def is_whole(attempt: Attempt) -> TypeGuard[list[Hit]]:
+    """Return True for the hits of a complete search, which may be kept for who asks again."""
+    return isinstance(attempt, list) and not isinstance(attempt, PartialHits)
 
 
 def raise_first(attempts: Sequence[Attempt]) -> list[list[Hit]]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 Ranking: TypeAlias = list[tuple[int, float]]
 """Rows of the corpus and their scores, best first."""
@@ -15,6 +16,41 @@ class Shard(NamedTuple):
 
     folder: Path
     rows: range
+
+
+@dataclass(frozen=True)
+class ShardOf:
+    """Names a shard that is searched alone: shard `number` (from 1) `of` so many of an index.
+
+    `index` is the fingerprint of the whole index, `passages` their number in it.
+    """
+
+    index: str
+    number: int
+    of: int
+    passages: int
+
+    @property
+    def fingerprint(self) -> str:
+        """Return the shard's own fingerprint."""
+        return f"{self.index}.{self.number}of{self.of}"
+
+    def details(self) -> dict[str, Any]:
+        """Return an entry for `IndexInfo.details`."""
+        return {"shard": asdict(self)}
+
+    @classmethod
+    def read(cls, details: Mapping[str, Any]) -> ShardOf | None:
+        """Read the entry, perhaps another machine's; None if there is none."""
+        given = details.get("shard")
+        if not isinstance(given, dict) or {name: type(one) for name, one in given.items()} != {
+            "index": str,
+            "number": int,
+            "of": int,
+            "passages": int,
+        }:
+            return None
+        return cls(**given)
 
 
 class RowSearcher(Protocol):

@@ -7,14 +7,15 @@ whole row of the corpus, with all its fields.
 
 A query that could not be searched for has no hits. The reply then has the additional field `errors`: a list
 with a sentence for each such query, and null for the others. `failed` lists the positions of those that
-were not the query's fault. Search-R1's clients read `result` alone.
+were not the query's fault. `partial` lists the positions of those that do have hits, but only of some
+shards. Search-R1's clients read `result` alone.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
@@ -24,7 +25,7 @@ from typing import Any, TypedDict
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.extras import require
 from prompt_coevo.retrieval.errors import QueryError, RetrieverUnavailable, SearchFailed
-from prompt_coevo.retrieval.outcomes import Attempt
+from prompt_coevo.retrieval.outcomes import Attempt, PartialHits
 from prompt_coevo.retrieval.retriever import (
     Hit,
     IndexInfo,
@@ -46,11 +47,12 @@ _MAYBE_HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")
 
 
 class Reply(TypedDict, total=False):
-    """A reply; `errors` and `failed` only if there are some."""
+    """A reply; the lists after `result` only if they have something to say."""
 
     result: list[list[dict[str, Any]]]
     errors: list[str | None]
     failed: list[int]
+    partial: list[int]
 
 
 class MalformedRequest(CoevoError, ValueError):
@@ -147,10 +149,7 @@ def write_reply(attempts: Sequence[Attempt], return_scores: bool) -> bytes:
     try:
         return _dumps(_reply(attempts, return_scores))
     except TypeError:  # a passage has half of a surrogate pair; it must not affect the others
-        sendable = [
-            [_sendable(hit) for hit in attempt] if isinstance(attempt, list) else attempt
-            for attempt in attempts
-        ]
+        sendable = [_sendable(attempt) for attempt in attempts]
         reply = json.dumps(_reply(sendable, return_scores), ensure_ascii=False)
         return reply.encode("utf-8", "replace")
 
@@ -158,18 +157,29 @@ def write_reply(attempts: Sequence[Attempt], return_scores: bool) -> bytes:
 def _reply(attempts: Sequence[Attempt], return_scores: bool) -> Reply:
     hits = [one if isinstance(one, list) else [] for one in attempts]
     reply = Reply(result=[[_item(hit, return_scores) for hit in one] for one in hits])
-    errors = {place: one for place, one in enumerate(attempts) if not isinstance(one, list)}
-    if errors:
-        sentences = {place: _sentence(error) for place, error in errors.items()}
+    told = {
+        place: one for place, one in enumerate(attempts) if isinstance(one, PartialHits | Exception)
+    }
+    if told:
+        sentences = {place: _sentence(one) for place, one in told.items()}
         reply["errors"] = [sentences.get(place) for place in range(len(attempts))]
-    if failed := [place for place, one in errors.items() if not isinstance(one, QueryError)]:
+    if partial := [place for place, one in told.items() if isinstance(one, PartialHits)]:
+        reply["partial"] = partial
+    faults = (place for place, one in told.items() if not isinstance(one, QueryError | PartialHits))
+    if failed := list(faults):
         reply["failed"] = failed
     return reply
 
 
-def _sendable(hit: Hit) -> Hit:
+def _sendable(attempt: Attempt) -> Attempt:
     """Drop the fields that cannot be serialised, such as too large numbers."""
-    return replace(hit, fields={name: one for name, one in hit.fields.items() if _fits(name, one)})
+    if not isinstance(attempt, list):
+        return attempt
+    hits = [
+        replace(hit, fields={name: one for name, one in hit.fields.items() if _fits(name, one)})
+        for hit in attempt
+    ]
+    return PartialHits(hits, attempt.reason) if isinstance(attempt, PartialHits) else hits
 
 
 def _fits(name: str, value: Any) -> bool:
@@ -180,7 +190,9 @@ def _fits(name: str, value: Any) -> bool:
     return True
 
 
-def _sentence(error: Exception) -> str:
+def _sentence(error: Exception | PartialHits) -> str:
+    if isinstance(error, PartialHits):
+        return error.reason[:_LONGEST_ERROR]
     if isinstance(error, CoevoError):
         return str(error)[:_LONGEST_ERROR]
     return f"the search failed: {type(error).__name__}: {error}"[:_LONGEST_ERROR]
@@ -206,22 +218,29 @@ def read_reply(body: bytes, *, count: int, k: int) -> list[Attempt]:
             f"the server's answer is not in Search-R1's format for {count} queries, it begins with "
             f"{start!r}; is this the address of a retrieval server?"
         ) from None
-    for place, error in _read_errors(reply, count):
-        attempts[place] = error
+    _read_errors(reply, attempts)
     return attempts
 
 
-def _read_errors(reply: Mapping[str, Any], count: int) -> Iterator[tuple[int, Exception]]:
-    """Yield the queries without hits and their errors; other servers may use these fields for something
+def _read_errors(reply: Mapping[str, Any], attempts: list[Attempt]) -> None:
+    """Put errors in place of hits, and mark partial hits. Other servers may use these fields for something
     else."""
-    errors, failed = reply.get("errors"), reply.get("failed")
-    if not isinstance(errors, list) or len(errors) != count:
+    errors = reply.get("errors")
+    if not isinstance(errors, list) or len(errors) != len(attempts):
         return
-    faults = {one for one in failed if isinstance(one, int)} if isinstance(failed, list) else set()
+    faults, partial = _places(reply.get("failed")), _places(reply.get("partial"))
     for place, error in enumerate(errors):
-        if isinstance(error, str):
-            kind = SearchFailed if place in faults else QueryError
-            yield place, kind(error[:_LONGEST_ERROR])
+        if not isinstance(error, str):
+            continue
+        found, sentence = attempts[place], error[:_LONGEST_ERROR]
+        if place in partial and isinstance(found, list):
+            attempts[place] = PartialHits(found, sentence)
+        else:
+            attempts[place] = (SearchFailed if place in faults else QueryError)(sentence)
+
+
+def _places(given: object) -> set[int]:
+    return {one for one in given if isinstance(one, int)} if isinstance(given, list) else set()
 
 
 def write_health(info: IndexInfo) -> bytes:

@@ -51,6 +51,11 @@ def serve(
     gpus: str = typer.Option(
         "auto", help="Hold the vectors on as few GPUs as possible (auto), on all, or on none."
     ),
+    shard: int | None = typer.Option(
+        None,
+        min=1,
+        help="Serve this shard alone, from 1; the retriever `sharded` joins the shards' servers.",
+    ),
     host: str = typer.Option(
         "127.0.0.1", help="The address to listen on. Beyond loopback, other machines can search."
     ),
@@ -87,7 +92,7 @@ def serve(
     settings = read_settings(
         _pairs(values, "--set"), host=host, port=port, default_k=topk, token=read_token(token)
     )
-    served = _open(directory, corpus, retriever, read_options(option), verify, gpus)
+    served = _open(directory, corpus, retriever, read_options(option), verify, gpus, shard)
     try:
         server = RetrievalServer(served, settings)
         typer.echo(f"serving {server.address}/retrieve")
@@ -200,6 +205,7 @@ def _open(
     options: dict[str, JSON],
     verify: bool,
     gpus: str,
+    shard: int | None,
 ) -> Retriever:
     from prompt_coevo.retrieval.named import open_retriever
 
@@ -210,6 +216,7 @@ def _open(
             ("--corpus", corpus is not None),
             ("--verify", verify),
             ("--gpus", gpus != "auto"),
+            ("--shard", shard is not None),
         )
         for flag, given in folder_only:
             if given:
@@ -219,7 +226,7 @@ def _open(
         return open_retriever(retriever, options, "--retriever")
     if options:
         raise SettingsError("--option has no effect without --retriever")
-    opened = {"folder": directory, "corpus": corpus, "verify": verify, "gpus": gpus}
+    opened = {"folder": directory, "corpus": corpus, "verify": verify, "gpus": gpus, "shard": shard}
     return open_retriever("index", opened)
 
 

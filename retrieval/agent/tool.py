@@ -20,6 +20,7 @@ from prompt_coevo.markers import PROJECT
 from prompt_coevo.retrieval.batcher import Batcher
 from prompt_coevo.retrieval.client.client import RemoteClient, RemoteRetriever
 from prompt_coevo.retrieval.client.loop_thread import LoopThread
+from prompt_coevo.retrieval.client.sharded import ShardedRetriever
 from prompt_coevo.retrieval.errors import (
     QueryError,
     ReplicasDiffer,
@@ -82,7 +83,7 @@ class SearchTool:
         self._max_wait_s = max_wait_s if on_outage == "wait" else 0.0
         self._source = (
             retriever
-            if isinstance(retriever, (RemoteClient, RemoteRetriever))
+            if isinstance(retriever, (RemoteClient, RemoteRetriever, ShardedRetriever))
             else _Embedded(retriever, max_search_s)
         )
         self._thread = LoopThread("search tool")

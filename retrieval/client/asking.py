@@ -70,6 +70,14 @@ class Asking:
         """Return the addresses for searches."""
         return self._replicas.urls
 
+    def change_urls(self, urls: Sequence[str]) -> None:
+        """Ask other servers from now on, also for the requests under way."""
+        self._replicas.change(urls)
+
+    def expect(self, fingerprint: str) -> None:
+        """Take answers from servers with this fingerprint only."""
+        self._replicas.expected = fingerprint
+
     async def post(self, body: bytes) -> HttpAnswer:
         """Send a search. Raises RetrieverUnavailable, and ReplicasDiffer if the indexes differ."""
         return await self._retrying(body)
@@ -125,6 +133,8 @@ class Asking:
 
     async def _attempt(self, body: bytes | None, deadline: float) -> HttpAnswer:
         clock = asyncio.get_running_loop().time
+        if not len(self._replicas):
+            raise _Transient("there is none at the moment")
         replica = self._replicas.pick(clock())
         left = deadline - clock()
         if left <= 0:
@@ -147,7 +157,10 @@ class Asking:
         """Raise _Transient if the server's index differs from the others', so that the next one is
         asked."""
         clock = asyncio.get_running_loop().time
-        problem = self._replicas.tells(replica, answer.headers.get(FINGERPRINT_HEADER))
+        told = answer.headers.get(FINGERPRINT_HEADER)
+        if not told and self._replicas.expected is not None and answer.status == 200:
+            told = "none"  # somebody else's server at the address of one of ours
+        problem = self._replicas.tells(replica, told)
         if problem is not None:
             if problem.is_news:
                 logger.error("%s; it is left out until its index matches", problem.sentence)
@@ -157,7 +170,7 @@ class Asking:
     async def _compared(self) -> None:
         """Compare the servers' indexes before the first search. Those that do not answer may follow
         later."""
-        if len(self._replicas) == 1:
+        if len(self._replicas) == 1 or self._replicas.expected is not None:
             return
         if self._comparing is None:
             self._comparing = asyncio.get_running_loop().create_task(self._compare())

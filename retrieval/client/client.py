@@ -28,7 +28,7 @@ from prompt_coevo.retrieval.errors import (
     RetrieverUnavailable,
     SearchFailed,
 )
-from prompt_coevo.retrieval.outcomes import Attempt, about_one, raise_first
+from prompt_coevo.retrieval.outcomes import Attempt, about_one, is_whole, raise_first
 from prompt_coevo.retrieval.retriever import Hit, IndexInfo, Limits, check_search
 from prompt_coevo.retrieval.wire import (
     FINGERPRINT_HEADER,
@@ -116,7 +116,7 @@ class RemoteClient:
         headers = request_headers(token, addresses)
         self._asking = Asking([retrieve_url(one) for one in addresses], headers, total_timeout_s)
         self._max_batch = max_batch
-        self._slots = max_in_flight * len(addresses)
+        self._max_in_flight = max_in_flight
         # Long lists are sent in parts.
         self._cache = HitCache(cache_size)
         self._in_flight: dict[_Key, asyncio.Future[Attempt]] = {}
@@ -137,7 +137,7 @@ class RemoteClient:
             # Not gather: the futures are shared, and cancelling one caller must not cancel them.
             await asyncio.wait(futures)
         attempts = (future.result() for future in futures)
-        return [list(out) if isinstance(out, list) else out for out in attempts]
+        return [out.copy() if isinstance(out, list) else out for out in attempts]
 
     async def info(self) -> IndexInfo:
         """Return what the server searches, without passages and fingerprint if it does not report them.
@@ -151,6 +151,19 @@ class RemoteClient:
         info = read_health(answer.body)
         self._cache.now_searched(info.fingerprint)
         return info
+
+    @property
+    def urls(self) -> list[str]:
+        """Return the addresses for searches."""
+        return self._asking.urls
+
+    def change_urls(self, urls: Sequence[str]) -> None:
+        """Ask these servers of the same index from now on, also for queries under way; maybe none."""
+        self._asking.change_urls([retrieve_url(one) for one in urls])
+
+    def expect(self, fingerprint: str) -> None:
+        """Take answers from servers with this fingerprint only. Others count as an outage."""
+        self._asking.expect(fingerprint)
 
     async def aclose(self) -> None:
         """Release the connections. Callers that still wait get an error saying that the client was
@@ -192,7 +205,8 @@ class RemoteClient:
     def _pump(self) -> None:
         """Send waiting queries while slots are free. The values of `k` take turns."""
         self._pump_is_due = False
-        while self._waiting and len(self._sending) < self._slots:
+        slots = self._max_in_flight * max(1, len(self._asking.urls))
+        while self._waiting and len(self._sending) < slots:
             k = next(iter(self._waiting))
             waiting = self._waiting.pop(k)
             batch = [waiting.popleft() for _ in range(min(self._max_batch, len(waiting)))]
@@ -245,7 +259,7 @@ class RemoteClient:
         attempts = read_reply(answer.body, count=len(queries), k=k)
         fingerprint = answer.headers.get(FINGERPRINT_HEADER) or None
         for query, attempt in zip(queries, attempts, strict=True):
-            if isinstance(attempt, list):
+            if is_whole(attempt):
                 self._cache.put(fingerprint, (query, k), attempt)
         return attempts
 

@@ -35,12 +35,14 @@ class Difference(NamedTuple):
 class Replicas:
     """Takes turns between servers. A failed one is left out for a while, longer after each failure.
 
-    Times are seconds of any one clock.
+    Times are seconds of any one clock. `expected` is the fingerprint that all must have; None if it is not
+    known.
     """
 
     def __init__(self, urls: Sequence[str]) -> None:
         self._all = [Replica(url) for url in urls]
         self._agreed: Replica | None = None
+        self.expected: str | None = None
         self._turn = random.randrange(
             len(self._all)
         )  # so that not all clients begin with the same server
@@ -54,6 +56,12 @@ class Replicas:
     @property
     def urls(self) -> list[str]:
         return [replica.url for replica in self._all]
+
+    def change(self, urls: Sequence[str]) -> None:
+        """Replace the servers. There may be none for a while; `pick` needs one."""
+        known = {replica.url: replica for replica in self._all}
+        self._all = [known.get(url) or Replica(url) for url in urls]
+        self._turn = 0
 
     def pick(self, now: float) -> Replica:
         """Return the next server in turn, or the one available soonest if all are left out."""
@@ -86,10 +94,13 @@ class Replicas:
 
         Once all servers report the same new fingerprint, it becomes the agreed one.
         """
-        if not fingerprint or len(self) == 1:
+        if not fingerprint or (len(self) == 1 and self.expected is None):
             return None
         is_news = replica.fingerprint != fingerprint
         replica.fingerprint = fingerprint
+        if self.expected is not None:
+            other = f"{replica.url} has the fingerprint {shown(fingerprint)}, not {self.expected}"
+            return Difference(other, is_news) if fingerprint != self.expected else None
         if self._agreed is None or all(one.fingerprint == fingerprint for one in self._all):
             self._agreed = replace(replica)
         if fingerprint == self._agreed.fingerprint:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from prompt_coevo.retrieval.errors import QueryError
-from prompt_coevo.retrieval.outcomes import Attempt
+from prompt_coevo.retrieval.outcomes import Attempt, PartialHits
 
 _PREFIX = "prompt_coevo_retrieval"
 _SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
@@ -44,6 +44,7 @@ class Metrics:
     def __init__(self) -> None:
         self.requests: Counter[int] = Counter()
         self.queries = self.refused_queries = self.failed_queries = self.cut_queries = 0
+        self.partial_queries = 0
         self.batch_queries = Histogram(_SIZES)
         self.request_seconds = Histogram(_SECONDS)
 
@@ -51,6 +52,7 @@ class Metrics:
         """Count the results of a request's queries."""
         answered = sum(isinstance(attempt, list) for attempt in attempts)
         self.queries += answered
+        self.partial_queries += sum(isinstance(attempt, PartialHits) for attempt in attempts)
         if answered < len(attempts):
             refused = sum(isinstance(attempt, QueryError) for attempt in attempts)
             self.refused_queries += refused
@@ -70,6 +72,7 @@ class Metrics:
             ("queries", "Queries answered.", self.queries),
             ("refused_queries", "Queries that cannot be searched for.", self.refused_queries),
             ("failed_queries", "Queries for which the search failed.", self.failed_queries),
+            ("partial_queries", "Queries that not all shards answered.", self.partial_queries),
             ("cut_queries", "Queries that were too long.", self.cut_queries),
         ):
             name = f"{_PREFIX}_{told}_total"

@@ -59,6 +59,11 @@ class RetrievalServer:
         if self._service.failure is not None:
             raise self._service.failure
 
+    @property
+    def is_ready(self) -> bool:
+        """Return True once the first search has succeeded."""
+        return self._service.info is not None
+
     def stop(self) -> None:
         """Make `run` return once the requests under way are answered. Callable from any thread."""
         self._server.should_exit = True

@@ -17,6 +17,7 @@ from helpers.retrieval_server import free_port
 from helpers.tiny_encoder import save_tiny_encoder
 from prompt_coevo.retrieval.chroma.push import push
 from prompt_coevo.retrieval.client.client import RemoteRetriever
+from prompt_coevo.retrieval.client.sharded import ShardedRetriever
 from prompt_coevo.retrieval.index.build import Request, build
 from prompt_coevo.retrieval.index.open import PassageIndex, open_index
 from prompt_coevo.retrieval.named import open_retriever
@@ -48,7 +49,7 @@ class Index(RetrieverLaws):
         if request.cls.kind != "bm25":
             request.cls.encoder = request.getfixturevalue("encoder")
 
-    def opened(self, passages: Passages) -> PassageIndex:
+    def opened(self, passages: Passages, shard: int | None = None) -> PassageIndex:
         folder = self.folder / str(len(passages))
         if not folder.exists():
             corpus = self.folder / f"{len(passages)}.jsonl"
@@ -56,7 +57,7 @@ class Index(RetrieverLaws):
             corpus.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
             shards = min(self.shards, len(passages))
             build(corpus, folder, Request(self.kind, self.encoder, self.index, shards=shards))
-        return open_index(folder)
+        return open_index(folder, shard=shard)
 
     @contextmanager
     def retriever(self, passages: Passages) -> Iterator[Any]:
@@ -172,17 +173,46 @@ class TestRemoteWithoutCache(TestRemote):
         self.serving.stop()
 
 
+class TestShardsOnServers(Index):
+    """Check the merging of two shards' servers; an outage stops one of them."""
+
+    kind = "bm25"
+    shards = 2
+    may_be_down = True
+
+    @contextmanager
+    def retriever(self, passages: Passages) -> Iterator[Any]:
+        self.opened(passages).close()
+        count = min(self.shards, len(passages))
+        self.servings = [Serving(self, passages, shard) for shard in range(1, count + 1)]
+        for serving in self.servings:
+            serving.start()
+        sharded = ShardedRetriever([one.address for one in self.servings], total_timeout_s=1.0)
+        sharded.info()
+        yield sharded
+        sharded.close()
+        for serving in self.servings:
+            serving.stop()
+
+    @contextmanager
+    def outage(self, retriever: Any) -> Iterator[None]:
+        self.servings[-1].stop()
+        yield
+        self.servings[-1].start()
+
+
 class Serving:
     """A server that can be stopped and started at the same address."""
 
-    def __init__(self, laws: Index, passages: Passages) -> None:
+    def __init__(self, laws: Index, passages: Passages, shard: int | None = None) -> None:
         self.address = f"http://127.0.0.1:{free_port()}"
         self._laws = laws
         self._passages = passages
+        self._shard = shard
 
     def start(self) -> None:
         port = int(self.address.rpartition(":")[2])
-        index = self._laws.opened(self._passages)
+        index = self._laws.opened(self._passages, self._shard)
         self._server = RetrievalServer(index, ServerSettings(port=port))
         self._thread = threading.Thread(target=self._server.run)
         self._thread.start()
