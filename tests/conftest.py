@@ -80,6 +80,7 @@ SLOW = (
     "tests/retrieval/index/test_build.py::test_a_build_that_is_killed_goes_on",
     "tests/retrieval/laws/test_retrievers.py::TestRemoteWithoutCache",
     "tests/retrieval/server/test_faults.py",
+    "tests/retrieval/server/test_ray_servers.py",
     "tests/retrieval/test_backends.py",
     "tests/trl/test_libraries.py",
     "tests/trl/test_lost_ranks.py",

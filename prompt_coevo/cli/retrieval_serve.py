@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import random
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +20,7 @@ from prompt_coevo.visible import in_a_line
 if TYPE_CHECKING:
     from prompt_coevo.retrieval.client.bench import Load
     from prompt_coevo.retrieval.retriever import Retriever
+    from prompt_coevo.retrieval.server.settings import ServerSettings
 
 _PER_CALL = 256  # the batch size of Search-R1's client
 
@@ -66,6 +69,26 @@ def serve(
         min=1,
         help="Threads per search. By default OMP_NUM_THREADS, else all cores of the process.",
     ),
+    ray: bool = typer.Option(
+        False,
+        "--ray",
+        help="Start a server for each shard on the nodes of a Ray cluster, and serve a front here.",
+    ),
+    replicas: int | None = typer.Option(
+        None, min=1, help="With --ray: servers for each shard. By default 1."
+    ),
+    cpus_per_server: int | None = typer.Option(
+        None, min=0, help="With --ray: CPUs that a server reserves, and its threads. By default 1."
+    ),
+    memory_per_server: float | None = typer.Option(
+        None, min=0.001, help="With --ray: GiB of memory that a server reserves. By default none."
+    ),
+    shard_timeout: float | None = typer.Option(
+        None, min=0.001, help="With --ray: seconds to wait for a shard. By default 10."
+    ),
+    partial: bool = typer.Option(
+        False, "--partial", help="With --ray: then answer from the other shards."
+    ),
     token: str | None = typer.Option(None, help=_TOKEN_HELP),
     values: list[str] = typer.Option(
         [],
@@ -86,13 +109,67 @@ def serve(
     if threads is not None:
         os.environ["OMP_NUM_THREADS"] = str(threads)
     from prompt_coevo.retrieval.access import read_token
-    from prompt_coevo.retrieval.server.server import RetrievalServer
     from prompt_coevo.retrieval.server.settings import read_settings
 
     settings = read_settings(
         _pairs(values, "--set"), host=host, port=port, default_k=topk, token=read_token(token)
     )
-    served = _open(directory, corpus, retriever, read_options(option), verify, gpus, shard)
+    on_ray = {
+        "--replicas": replicas,
+        "--cpus-per-server": cpus_per_server,
+        "--memory-per-server": memory_per_server,
+        "--shard-timeout": shard_timeout,
+        "--partial": partial or None,
+    }
+    if not ray:
+        _refuse(on_ray, "has no effect without --ray")
+        _serve(
+            _open(directory, corpus, retriever, read_options(option), verify, gpus, shard), settings
+        )
+        return
+    here = {"--retriever": retriever, "--option": option or None, "--shard": shard}
+    here |= {"--threads": threads, "--gpus": None if gpus == "auto" else gpus}
+    _refuse(here, "does not go with --ray")
+    if directory is None:
+        raise SettingsError("--ray serves an index: name its folder")
+    from prompt_coevo.retrieval.client.sharded import ShardedRetriever
+    from prompt_coevo.retrieval.index import manifest
+    from prompt_coevo.retrieval.server.ray_servers import Placement, RayServers
+
+    if verify:
+        manifest.verify(directory, corpus)
+    placement = Placement(
+        directory.resolve(),
+        corpus.resolve() if corpus else None,
+        replace(settings, allowed_hosts=(), allowed_origins=()),
+        replicas or 1,
+        1 if cpus_per_server is None else cpus_per_server,
+        int(memory_per_server * 2**30) if memory_per_server else None,
+    )
+    with RayServers(placement) as servers:
+        for number, addresses in enumerate(servers.addresses(), 1):
+            typer.echo(f"shard {number}: {' '.join(addresses)}")
+        front = ShardedRetriever(
+            servers.addresses(),
+            partial=partial,
+            total_timeout_s=shard_timeout or 10.0,
+            limits=settings.limits,
+            max_batch=min(settings.max_batch, settings.limits.max_queries),
+            token=settings.token,
+        )
+        servers.keep(front)
+        _serve(front, settings)
+
+
+def _refuse(flags: Mapping[str, object], why: str) -> None:
+    for flag, value in flags.items():
+        if value is not None:
+            raise SettingsError(f"{flag} {why}")
+
+
+def _serve(served: Retriever, settings: ServerSettings) -> None:
+    from prompt_coevo.retrieval.server.server import RetrievalServer
+
     try:
         server = RetrievalServer(served, settings)
         typer.echo(f"serving {server.address}/retrieve")

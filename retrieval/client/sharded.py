@@ -8,7 +8,9 @@ Each server searches one shard (`prompt-coevo retrieval serve INDEX --shard N`).
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
+import sys
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any, Final
@@ -78,7 +80,8 @@ class ShardedRetriever:
             _Shard(f"shard {number} of {len(shards)}", RemoteClient(urls, **options))
             for number, urls in enumerate(shards, 1)
         ]
-        self._limits = limits
+        # Long lists are sent in parts.
+        self._limits = dataclasses.replace(limits or Limits(), max_queries=sys.maxsize)
         self._partial = partial
         self._info: IndexInfo | None = None
         self._comparing = asyncio.Lock()

@@ -72,6 +72,10 @@ def test_openrlhfs_command_without_openrlhf(flags: list[str]) -> None:
             sentence("stemming", "Stemmer", "retrieval"),
         ),
         (["retrieval", "serve", "INDEX"], sentence("searching by words", "numba", "retrieval")),
+        (
+            ["retrieval", "serve", "INDEX", "--ray"],
+            sentence("placing servers on a cluster", "ray", "retrieval-ray"),
+        ),
     ],
 )
 def test_a_command_without_its_extra(arguments: list[str], expected: str, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import time
 from collections.abc import Callable
 from importlib import import_module
@@ -40,3 +41,24 @@ def give_time(services: Any, seconds: float = STARTS_WITHIN_S) -> None:
                 time.sleep(0.1)
 
     services.get_node = get_node
+
+
+def tell_ports(services: Any) -> None:
+    """Tell a node the ports of its agents, which are in its options, before these start.
+
+    Ray's code gives the agents a constant 15 seconds to tell their ports.
+    """
+    original = services.start_raylet
+    if hasattr(original, "__wrapped__"):
+        return
+    raylet = import_module("ray._raylet")
+    named = inspect.signature(original)
+
+    @functools.wraps(original)
+    def start_raylet(*arguments: Any, **options: Any) -> Any:
+        given = named.bind(*arguments, **options).arguments
+        for name in ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_port"):
+            raylet.persist_port(given["session_dir"], given["node_id"], name, given[name])
+        return original(*arguments, **options)
+
+    services.start_raylet = start_raylet
