@@ -13,7 +13,7 @@ from prompt_coevo.retrieval.index import layout, manifest
 from prompt_coevo.retrieval.index.kinds import WORDS, open_parts
 from prompt_coevo.retrieval.index.manifest import Manifest
 from prompt_coevo.retrieval.retriever import Hit, IndexInfo, Limits, check_search
-from prompt_coevo.retrieval.shards import RowSearcher
+from prompt_coevo.retrieval.shards import RowSearcher, Shard, ShardOf
 
 _UNLIMITED: Final = Limits(sys.maxsize, sys.maxsize, sys.maxsize)
 
@@ -57,18 +57,30 @@ class PassageIndex:
 
 
 def open_index(
-    folder: Path, *, corpus: Path | None = None, limits: Limits | None = None, gpus: str = "auto"
+    folder: Path,
+    *,
+    corpus: Path | None = None,
+    limits: Limits | None = None,
+    gpus: str = "auto",
+    shard: int | None = None,
 ) -> PassageIndex:
     """Open an index made by `build`; `corpus` is its corpus' new place, if that moved alone.
 
-    Vectors are searched on as few `gpus` as hold them ("auto"), on "all" of them, or on "none". Raises
-    IndexFileError for an index that is incomplete, damaged, belongs to another corpus, or does not fit on
-    the GPUs.
+    Vectors are searched on as few `gpus` as hold them ("auto"), on "all" of them, or on "none". `shard`,
+    from 1, opens one shard alone; its scores are those it has in the whole index. Raises IndexFileError for
+    an index that is incomplete, damaged, belongs to another corpus, or does not fit on the GPUs, and for a
+    shard that it does not have.
     """
     made, passages = open_corpus(folder, corpus)
     shards = layout.shards(folder, (range(first, end) for first, end in made.shards))
-    searcher = open_parts(passages, shards, made.details, gpus)
-    return PassageIndex(_info(made), passages, searcher, limits)
+    details, info = made.details, _info(made)
+    if shard is not None:
+        check_shards(made, folder, shard)
+        own = slice(shard - 1, shard)
+        shards, info = shards[own], _info_of_one(made, shard, shards[own][0])
+        details = {part: said if part == WORDS else said[own] for part, said in details.items()}
+    searcher = open_parts(passages, shards, details, gpus)
+    return PassageIndex(info, passages, searcher, limits)
 
 
 def open_corpus(folder: Path, corpus: Path | None = None) -> tuple[Manifest, Corpus]:
@@ -83,8 +95,27 @@ def open_corpus(folder: Path, corpus: Path | None = None) -> tuple[Manifest, Cor
     return made, passages
 
 
+def check_shards(made: Manifest, folder: Path, shard: int = 1) -> None:
+    """Raise IndexFileError if this shard of the index cannot be searched alone."""
+    if len(made.details) > 1:
+        raise IndexFileError(
+            f"the shards of {folder} cannot be searched alone, because it is a {made.kind} index, whose "
+            "fusion needs all shards of both parts; build a bm25 and a dense index and join their servers "
+            "by docs/examples/hybrid_retriever.py"
+        )
+    if not 1 <= shard <= len(made.shards):
+        raise IndexFileError(
+            f"the index {folder} has the shards 1 to {len(made.shards)}, but no shard {shard}; build it "
+            "with more --shards, or name one of these"
+        )
+
+
 def served_index(
-    folder: str | Path, corpus: str | Path | None = None, verify: bool = False, gpus: str = "auto"
+    folder: str | Path,
+    corpus: str | Path | None = None,
+    verify: bool = False,
+    gpus: str = "auto",
+    shard: int | None = None,
 ) -> PassageIndex:
     """Make the retriever "index": an index without its own limits, for a tool or a server that has some.
 
@@ -96,7 +127,7 @@ def served_index(
     source = None if corpus is None else Path(corpus)
     if verify:
         manifest.verify(Path(folder), source)
-    return open_index(Path(folder), corpus=source, limits=_UNLIMITED, gpus=gpus)
+    return open_index(Path(folder), corpus=source, limits=_UNLIMITED, gpus=gpus, shard=shard)
 
 
 def describe(folder: Path) -> IndexInfo:
@@ -114,6 +145,13 @@ def _info(made: Manifest) -> IndexInfo:
         **described,
     }
     return IndexInfo(made.kind, made.corpus.passages, made.fingerprint, details)
+
+
+def _info_of_one(made: Manifest, number: int, shard: Shard) -> IndexInfo:
+    told = ShardOf(made.fingerprint, number, len(made.shards), made.corpus.passages)
+    own = (facts.bytes for facts in made.files if facts.name.startswith(f"{shard.folder.name}/"))
+    details = {"corpus": made.corpus.path, "bytes": sum(own), **told.details()}
+    return IndexInfo(made.kind, len(shard.rows), told.fingerprint, details)
 
 
 def _source(made: Manifest, folder: Path, corpus: Path | None) -> Path:

@@ -105,7 +105,9 @@ class RetrievalService:
 
     def health(self) -> Response:
         """Describe what is searched; 503 while nothing is."""
-        return _refusal(self._not_ready()) if self.info is None else answer(write_health(self.info))
+        if self.info is None:
+            return _refusal(self._not_ready())
+        return answer(write_health(self.info), headers=self._headers)
 
     def show_metrics(self) -> Response:
         """Return Prometheus' text format."""
