@@ -13,7 +13,8 @@ _PAGE = """\
 
 <!-- Made by tools/pages.py from prompt_coevo.testing. -->
 
-What [the testing kit](testing-components.md) checks. Its own tests plant faults into small references, and see that each is caught.
+What [the testing kit](testing-components.md) checks. Its own tests plant faults into small references, and
+see that each is caught.
 
 ## Adapters
 

@@ -38,7 +38,9 @@ class Fault:
 FAULTS: Final[dict[str, Fault]] = {}
 
 
-def fault(sentence: str, law: str) -> Callable[[Callable[[Adapter], Adapter]], Callable[[Adapter], Adapter]]:
+def fault(
+    sentence: str, law: str
+) -> Callable[[Callable[[Adapter], Adapter]], Callable[[Adapter], Adapter]]:
     def keep(plant: Callable[[Adapter], Adapter]) -> Callable[[Adapter], Adapter]:
         name = plant.__name__.replace("_", " ")
         FAULTS[name] = Fault(name, sentence, law, plant)

@@ -12,6 +12,7 @@ from own_adapter import OwnAdapter
 from prompt_coevo.errors import HostError, StateError
 from prompt_coevo.testing.adapter import LAWS, Laboratory
 
+
 @pytest.mark.parametrize("name", FAULTS)
 def test_an_adapter_with_a_fault_breaks_the_law(name: str, tmp_path: Path) -> None:
     fault = FAULTS[name]
