@@ -4,9 +4,9 @@
     python tools/report_pictures.py [STREAM_RUN INSPO_RUN]
 
 The runs are output folders. Those in docs are runs/stream-seed0 of `prompt-coevo demo --arms stream --out
-runs`, and runs/inspo-seed0 of `prompt-coevo demo --arms inspo --budget 6144 --out runs`. Without arguments two
-are made by the engine and a rule-based policy, in seconds. Needs the packages of the session `browser`, and
-Chromium on the PATH.
+runs`, and runs/inspo-seed0 of `prompt-coevo demo --arms inspo --budget 6144 --out runs`. Without arguments
+two are made by the engine and a rule-based policy, in seconds. Needs the packages of the session `browser`,
+and Chromium on the PATH.
 """
 
 from __future__ import annotations
