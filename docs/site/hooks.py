@@ -1,8 +1,8 @@
 """What the site needs besides the pages as they stand in the repository.
 
 A link that leads out of `docs/` becomes one into the repository where its address is known (`Repository`
-under `[project.urls]` in pyproject.toml), else its text. README, CONTRIBUTING and CHANGELOG are pages of the
-site.
+under `[project.urls]` in pyproject.toml), else its text. README, CONTRIBUTING and CHANGELOG are pages of
+the site.
 """
 
 from __future__ import annotations
