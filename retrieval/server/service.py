@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from starlette.requests import Request
@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.retrieval.batcher import Batcher
-from prompt_coevo.retrieval.errors import QueryError, is_outage
+from prompt_coevo.retrieval.errors import QueryError, RetrieverUnavailable, is_outage
 from prompt_coevo.retrieval.outcomes import Attempt, about_one
 from prompt_coevo.retrieval.retriever import (
     IndexInfo,
@@ -39,6 +39,7 @@ from prompt_coevo.retrieval.worker import Worker
 logger = logging.getLogger(PROJECT)
 
 _WARM_UP_QUERY = "who wrote the first novel about a white whale"
+_OUTAGE_PAUSE_S = 1.0
 _MORE_HEADERS = {401: {"www-authenticate": "Bearer"}, 503: {"retry-after": "1"}}
 _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -65,13 +66,29 @@ class RetrievalService:
         self._headers: dict[str, str] = {}
 
     async def warm_up(self) -> None:
-        """Run one search, so that no client waits for what the first search loads."""
+        """Run one search, so that no client waits for what the first search loads. Wait for the end of an
+        outage, such as of a shard that is starting again."""
 
         def first_search() -> IndexInfo:
             checked_search(self._retriever, [_WARM_UP_QUERY], self.settings.default_k)
             return checked_info(self._retriever)
 
-        started = time.perf_counter()
+        while True:
+            started = time.perf_counter()
+            try:
+                info = await self._first(first_search)
+                break
+            except RetrieverUnavailable as error:
+                if not is_outage(error):
+                    raise
+                logger.warning("nothing can be searched yet, trying again: %s", error)
+                await asyncio.sleep(_OUTAGE_PAUSE_S)
+        self._batcher.pace.learn(1, time.perf_counter() - started)
+        # A header is Latin-1 to Starlette; whatever a retriever calls its version goes out as UTF-8.
+        self._headers = {FINGERPRINT_HEADER: info.fingerprint.encode().decode("latin-1")}
+        self.info = info
+
+    async def _first(self, first_search: Callable[[], IndexInfo]) -> IndexInfo:
         search = asyncio.wrap_future(self._worker.submit(first_search))
         # Unlike later searches it is not given up: what a first search loads may take long.
         if not (await asyncio.wait([search], timeout=self.settings.max_search_s))[0]:
@@ -80,11 +97,7 @@ class RetrievalService:
                 "answered by 503",
                 self.settings.max_search_s,
             )
-        info = await search
-        self._batcher.pace.learn(1, time.perf_counter() - started)
-        # A header is Latin-1 to Starlette; whatever a retriever calls its version goes out as UTF-8.
-        self._headers = {FINGERPRINT_HEADER: info.fingerprint.encode().decode("latin-1")}
-        self.info = info
+        return await search
 
     async def retrieve(self, request: Request) -> Response:
         """Answer a request to Search-R1's endpoint."""

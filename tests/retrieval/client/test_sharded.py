@@ -267,6 +267,23 @@ def test_a_shard_that_is_missing_from_the_beginning_is_left_out(
     assert logged[1] == "shard 3 of 3 is back"
 
 
+def test_a_front_waits_for_a_shard_that_is_missing_when_it_starts(
+    served: list[str], index: Path
+) -> None:
+    with (
+        joined([served[0], NOWHERE, served[2]], total_timeout_s=2.0) as merging,
+        serving(merging) as front,
+    ):
+        remote = RemoteRetriever(front, total_timeout_s=5.0)
+        with pytest.raises(RetrieverUnavailable, match="warming up"):
+            remote.info()
+        remote.close()
+        merging.change_urls(2, [served[1]])
+        remote = RemoteRetriever(front, total_timeout_s=3600)
+        assert remote.search(ASKED[:3], 3) == open_index(index).search(ASKED[:3], 3)
+        remote.close()
+
+
 def test_nothing_is_no_partial_answer(served: list[str]) -> None:
     with joined(served, partial=True, total_timeout_s=0.5) as merging:
         merging.info()
