@@ -42,13 +42,13 @@ _PAGE: Final = """\
 <!-- Made by tools/pages.py from the laws, the harnesses and pyproject.toml. -->
 
 {count} [laws](laws.md) are put to every adapter, with the real trainer in it. A law that needs what a
-host cannot have does not apply to it; the reasons are below. VeRL, OpenRLHF and TRL's vLLM were run
-with [stand-ins](testing.md#the-real-vllm), never on a GPU; options of the trainers are on the pages of
+host cannot have does not apply to it; the reasons are below. In these tests VeRL, OpenRLHF and TRL's vLLM
+ran with [stand-ins](testing.md#the-real-vllm), never on a GPU; options of the trainers are on the pages of
 [TRL](trl.md#what-works), [VeRL](verl.md#what-works) and [OpenRLHF](openrlhf.md#what-works).
 
 {table}
 
-Methods (P2O, INSPO, both, and those that are installed), searches, gates, budgets and the journal
+Methods (`stream`, P2O, INSPO, hints, and installed ones), searches, gates, budgets and the journal
 are the engine's, and the same behind every adapter. "own trainer" is [the adapter for a trainer of one's
 own](adapters.md).
 

@@ -43,8 +43,8 @@ _PAGE: Final = """\
 
 Each cell names a test, which is below; a test of the core holds that it is there.
 
-- **real**: the framework's own trainer ran with it, on a CPU. With VeRL and OpenRLHF the device and what
-  samples are [stand-ins](testing.md#the-real-vllm) in every run.
+- **real**: the framework's own trainer ran with it, on a CPU. With VeRL and OpenRLHF the device is a
+  [stand-in](testing.md#the-real-vllm) in every run, and what samples too, unless it says real vLLM.
 - **stand-in**: what the feature is about was stood in for.
 - **long**: as real, in a test that the test command leaves out because of its time (`-- -m long`).
 - **real vLLM**: as real, with vLLM itself in its build for CPUs, in
