@@ -9,6 +9,7 @@ Queries asked at the same time, from any thread or task, are sent together.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 import sys
 from collections import OrderedDict, deque
@@ -41,7 +42,6 @@ from prompt_coevo.retrieval.wire import (
 logger = logging.getLogger(PROJECT)
 
 _REFUSED = {400, 413, 422}
-_LIMITS = Limits(max_queries=sys.maxsize)  # they go out in several requests
 
 _Key: TypeAlias = tuple[str, int]
 """A query and its `k`."""
@@ -105,6 +105,7 @@ class RemoteClient:
         max_batch: int = 256,
         max_in_flight: int = 4,
         cache_size: int = 10_000,
+        limits: Limits | None = None,
         token: str | None = None,
     ) -> None:
         require(
@@ -118,6 +119,7 @@ class RemoteClient:
         self._max_batch = max_batch
         self._max_in_flight = max_in_flight
         # Long lists are sent in parts.
+        self._limits = dataclasses.replace(limits or Limits(), max_queries=sys.maxsize)
         self._cache = HitCache(cache_size)
         self._in_flight: dict[_Key, asyncio.Future[Attempt]] = {}
         self._waiting: dict[int, deque[str]] = {}
@@ -127,7 +129,7 @@ class RemoteClient:
 
     async def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """Return the best `k` passages for each query. Raises QueryError or RetrieverUnavailable."""
-        check_search(queries, k, _LIMITS)
+        check_search(queries, k, self._limits)
         return raise_first(await self.search_each(queries, k))
 
     async def search_each(self, queries: Sequence[str], k: int) -> list[Attempt]:
@@ -182,7 +184,7 @@ class RemoteClient:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Attempt] = loop.create_future()
         try:
-            check_search([query], k)
+            check_search([query], k, self._limits)
             write_request([query], k)
         except QueryError as error:
             future.set_result(error)
