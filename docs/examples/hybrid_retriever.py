@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from prompt_coevo.retrieval.fusion import reciprocal_ranks
 from prompt_coevo.retrieval.named import open_retriever
+from prompt_coevo.retrieval.outcomes import PartialHits
 from prompt_coevo.retrieval.retriever import IndexInfo, check_search, checked_search
 
 
@@ -32,7 +33,9 @@ class Hybrid:
             passages.setdefault((hit.id, hit.contents), hit)
         scores = reciprocal_ranks([(hit.id, hit.contents) for hit in one] for one in rankings)
         best = sorted(scores, key=lambda key: -scores[key])[:k]  # of equals the first one's
-        return [replace(passages[key], score=scores[key], rank=n) for n, key in enumerate(best, 1)]
+        hits = [replace(passages[key], score=scores[key], rank=n) for n, key in enumerate(best, 1)]
+        gaps = [one.reason for one in rankings if isinstance(one, PartialHits)]
+        return PartialHits(hits, gaps[0]) if gaps else hits  # so that nobody caches it
 
     def info(self):
         infos = [one.info() for one in self.retrievers]

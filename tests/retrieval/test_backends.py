@@ -25,7 +25,7 @@ from prompt_coevo.retrieval.client.client import RemoteRetriever
 from prompt_coevo.retrieval.errors import QueryError, RetrieverError, RetrieverUnavailable
 from prompt_coevo.retrieval.index.build import build
 from prompt_coevo.retrieval.named import open_retriever
-from prompt_coevo.retrieval.outcomes import Outage, Refused
+from prompt_coevo.retrieval.outcomes import Outage, PartialHits, Refused
 from prompt_coevo.retrieval.retriever import Hit, IndexInfo, Retriever, ranked
 from prompt_coevo.retrieval.server.settings import ServerSettings
 
@@ -223,6 +223,23 @@ def pair(offer: Any) -> tuple[Ranking, Ranking]:
 
 
 BOTH = {"retrievers": [{"name": "one"}, {"name": "two", "options": {}}]}
+
+
+def test_what_one_has_in_part_is_partial(offer: Any, pair: tuple[Ranking, Ranking]) -> None:
+    class InPart(Ranking):
+        def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+            return [PartialHits(hits, "a shard is missing") for hits in super().search(queries, k)]
+
+    offer("retrievers", "part", lambda: InPart("cbd"))
+    hybrid = open_retriever(HYBRID, {"retrievers": [{"name": "one"}, {"name": "part"}]})
+    with serving(hybrid) as address:
+        remote = RemoteRetriever(address, total_timeout_s=3600.0)
+        (hits,) = remote.search(["q"], 3)
+        assert isinstance(hits, PartialHits)
+        assert hits.reason == "a shard is missing"
+        assert [hit.id for hit in hits] == ["c", "b", "a"]
+        remote.close()
+    hybrid.close()
 
 
 def test_any_two_are_one_by_their_ranks(pair: tuple[Ranking, Ranking]) -> None:
