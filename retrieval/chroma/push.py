@@ -90,6 +90,9 @@ def push(
             before = 0
         before = max(0, min(before, marks.rows) - _ROWS_AT_ONCE)  # of the last batch maybe a part
         _store(server, found, passages, before, blocks(before), stages("pushing"))
+        if before and server.count(found) < marks.rows:  # some of those before were deleted
+            before = 0
+            _store(server, found, passages, before, blocks(before), stages("pushing"))
         _finish(server, found, marks)
         return Pushed(name, marks.rows, before)
     finally:

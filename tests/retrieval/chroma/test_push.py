@@ -260,6 +260,25 @@ def test_a_collection_that_holds_anything_else_is_replaced_by_force_alone(
     chroma.ask("DELETE", f"{chroma.collections}/taken")
 
 
+def test_a_killed_push_of_deleted_rows_goes_on(
+    chroma: ChromaProcess, index: Path, vectors: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The number of rows does not say which are missing."""
+    push(index, chroma.address, "holed")
+    place = f"{chroma.collections}/{chroma.facts('holed')['id']}/delete"
+    chroma.ask("POST", place, {"ids": [ROWS[300]["id"]]})
+
+    def stopped(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ChromaServer, "upsert", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            push(index, chroma.address, "holed")
+    assert push(index, chroma.address, "holed") == Pushed("holed", COUNT, 0)
+    check_rows(chroma, "holed", vectors)
+
+
 def test_what_others_did_to_a_pushed_collection(chroma: ChromaProcess, small: Path) -> None:
     """Deleted rows are stored again, even the first; a row that was added is refused."""
     push(small, chroma.address, "touched")
