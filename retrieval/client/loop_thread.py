@@ -20,29 +20,49 @@ class LoopThread:
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
         self._closed = False
+        self._lock = threading.Lock()
         self._process = os.getpid()
         self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
         self._thread.start()
 
     def submit(self, coroutine: Coroutine[Any, Any, Result]) -> Future[Result]:
         """Run the coroutine on the loop. Raises RetrieverUnavailable after `close`, and in a forked
-        process."""
-        if self._closed or self._process != os.getpid():
-            coroutine.close()
-            raise RetrieverUnavailable(
-                "the retriever was closed, or this process was forked from the one that opened it; open "
-                "a new one"
-            )
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        process. So does the future of one that `close` interrupts."""
+        if self._process == os.getpid():
+            with self._lock:  # none may come between the last one and the loop's end
+                if not self._closed:
+                    return asyncio.run_coroutine_threadsafe(self._run(coroutine), self._loop)
+        coroutine.close()
+        raise RetrieverUnavailable(
+            "the retriever was closed, or this process was forked from the one that opened it; open "
+            "a new one"
+        )
 
     def close(self, last: Coroutine[Any, Any, None]) -> None:
-        """Run one last coroutine and end the thread."""
+        """Run one last coroutine, interrupt those still under way, and end the thread."""
         if self._closed:
             last.close()
             return
         future = self.submit(last)
-        self._closed = True
+        with self._lock:
+            self._closed = True
         future.result()
+        asyncio.run_coroutine_threadsafe(self._interrupt(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+    async def _run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
+        try:
+            return await coroutine
+        except asyncio.CancelledError:
+            if not self._closed:
+                raise
+            raise RetrieverUnavailable("the client was closed while this was under way") from None
+
+    async def _interrupt(self) -> None:
+        await asyncio.sleep(0)  # let those begin that have not, and those end that were answered
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)

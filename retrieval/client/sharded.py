@@ -84,7 +84,7 @@ class ShardedRetriever:
         self._limits = dataclasses.replace(limits or Limits(), max_queries=sys.maxsize)
         self._partial = partial
         self._info: IndexInfo | None = None
-        self._comparing = asyncio.Lock()
+        self._comparing: asyncio.Task[IndexInfo] | None = None
         self._returning: set[asyncio.Task[None]] = set()
         self._thread = LoopThread("sharded retrieval client")
 
@@ -186,11 +186,15 @@ class ShardedRetriever:
         return info
 
     async def _compared(self) -> IndexInfo:
-        """Compare what the servers search, once, before the first search."""
+        """Compare what the servers search, once, before the first search. All that wait share an outage."""
         if self._info is None:
-            async with self._comparing:
-                if self._info is None:
-                    self._info = await self._compare()
+            comparing = self._comparing
+            if comparing is None or comparing.done():
+                comparing = asyncio.get_running_loop().create_task(self._compare())
+                self._comparing = comparing
+            # Not the task itself: cancelling one caller must not cancel it for the others.
+            await asyncio.wait([comparing])
+            self._info = comparing.result()
         return self._info
 
     async def _compare(self) -> IndexInfo:

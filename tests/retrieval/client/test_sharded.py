@@ -8,13 +8,14 @@ import json
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from helpers.passages import queries, write_corpus
-from helpers.retrieval_server import EchoRetriever, echo, free_port, serving
+from helpers.retrieval_server import PATIENT, EchoRetriever, echo, free_port, serving
 from helpers.scripted_http import Reply, echoed, scripted
 from helpers.tiny_encoder import save_tiny_encoder
 from prompt_coevo.errors import SettingsError
@@ -33,7 +34,7 @@ from prompt_coevo.retrieval.index.build import Request, build
 from prompt_coevo.retrieval.index.open import open_index
 from prompt_coevo.retrieval.named import open_retriever
 from prompt_coevo.retrieval.outcomes import Attempt, PartialHits
-from prompt_coevo.retrieval.retriever import Hit, IndexInfo
+from prompt_coevo.retrieval.retriever import Hit, IndexInfo, Limits
 from prompt_coevo.retrieval.shards import ShardOf
 from prompt_coevo.retrieval.wire import read_reply, write_reply
 from prompt_coevo.retrieval.worker import Worker
@@ -190,6 +191,64 @@ def test_another_server_at_a_shards_address_gives_no_wrong_answer(
                 merging.search(["twin"], 3)
         merging.change_urls(2, [served[2], strange.address, served[1]])
         assert merging.search(["twin"], 3) == here.search(["twin"], 3)
+
+
+def test_a_front_may_have_other_limits(served: list[str], index: Path) -> None:
+    with joined(served, limits=Limits(max_k=2, max_query_chars=9)) as merging:
+        (hits,) = merging.search(["painter"], 2)
+        assert len(hits) == 2
+        for query, k in (("painter", 3), ("painter painter", 2)):
+            with pytest.raises(QueryError, match="2|9"):
+                merging.search([query], k)
+            (attempt,) = asyncio.run(merging.search_each([query], k))
+            assert isinstance(attempt, QueryError)
+    with (
+        serving(OneShard(1), replace(PATIENT, limits=Limits(max_k=200))) as one,
+        serving(OneShard(2), replace(PATIENT, limits=Limits(max_k=200))) as two,
+        joined([one, two], limits=Limits(max_k=200)) as merging,
+    ):
+        assert len(merging.search(["q"], 150)[0]) == 150
+
+
+def test_searches_that_wait_for_the_first_answer_wait_together() -> None:
+    """Otherwise each would wait for as long as all before it."""
+    asked: list[str] = []
+
+    def hang(path: str, body: dict[str, Any] | None) -> Reply:
+        asked.append(path)
+        return Reply(status=503, headers={"retry-after": "3600"})
+
+    async def at_once(merging: ShardedRetriever) -> list[list[Attempt]]:
+        return await asyncio.gather(*(merging.search_each([f"q{n}"], 3) for n in range(20)))
+
+    with scripted(hang) as warming, joined([warming.address]) as merging:
+        for round_ in (1, 2):
+            for (attempt,) in asyncio.run(at_once(merging)):
+                assert isinstance(attempt, RetrieverUnavailable)
+            assert len(asked) == round_
+
+
+def test_whoever_waits_for_the_first_answer_hears_that_it_was_closed() -> None:
+    errors: list[BaseException] = []
+
+    def ask(merging: ShardedRetriever) -> None:
+        with pytest.raises(RetrieverUnavailable, match="closed") as raised:
+            merging.search(["painter"], 3)
+        errors.append(raised.value)
+
+    entered = threading.Event()
+
+    def warming_up(path: str, body: dict[str, Any] | None) -> Reply:
+        entered.set()
+        return Reply(status=503)
+
+    with scripted(warming_up) as one, joined([one.address]) as merging:
+        asking = threading.Thread(target=ask, args=(merging,), daemon=True)
+        asking.start()
+        entered.wait()
+        merging.close()
+        asking.join(60)
+        assert len(errors) == 1
 
 
 def test_a_search_waits_for_a_shard_until_it_has_a_new_address(
