@@ -158,7 +158,8 @@ class Asking:
         asked."""
         clock = asyncio.get_running_loop().time
         told = answer.headers.get(FINGERPRINT_HEADER)
-        if not told and self._replicas.expected is not None and answer.status == 200:
+        ours = told or self._replicas.expected is None or answer.status in _TURNED_AWAY
+        if not ours:
             told = "none"  # somebody else's server at the address of one of ours
         problem = self._replicas.tells(replica, told)
         if problem is not None:

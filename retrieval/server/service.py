@@ -106,6 +106,8 @@ class RetrievalService:
             response = await self._search(request)
         except Exception as error:
             response = _refusal(error)
+            # A client must not take another server's refusal for this one's.
+            response.headers.update(self._headers)
         self.metrics.requests[response.status_code] += 1
         self.metrics.request_seconds.observe(time.perf_counter() - started)
         return response

@@ -193,6 +193,35 @@ def test_another_server_at_a_shards_address_gives_no_wrong_answer(
         assert merging.search(["twin"], 3) == here.search(["twin"], 3)
 
 
+@pytest.mark.parametrize("status", [400, 404, 405, 413, 422, 500])
+def test_what_another_server_refuses_is_an_outage(status: int, served: list[str]) -> None:
+    with scripted(lambda path, body: Reply(b"no such page", status)) as strange:
+        with joined(served, total_timeout_s=0.5) as merging:
+            until(lambda: isinstance(asyncio.run(merging.search_each(["q"], 3))[0], list))
+            merging.change_urls(2, [strange.address])
+            for ask in (lambda: merging.search(["twin"], 3), merging.info):
+                with pytest.raises(RetrieverUnavailable, match="no retrieval server answered"):
+                    ask()
+        with joined(served, cache_size=0) as merging:
+            expected = merging.search(["twin"], 3)
+            merging.change_urls(2, [strange.address, served[1]])
+            for _ in range(4):
+                assert merging.search(["twin"], 3) == expected
+
+
+def test_what_a_shards_own_server_refuses_is_no_outage(index: Path) -> None:
+    small = replace(PATIENT, limits=Limits(max_k=2), default_k=2)
+    with contextlib.ExitStack() as stack:
+        shards = [
+            stack.enter_context(serving(open_index(index, shard=number), small))
+            for number in (1, 2, 3)
+        ]
+        with joined(shards) as merging:
+            merging.search(["twin"], 2)
+            with pytest.raises(QueryError, match="k must be a number from 1 to 2"):
+                merging.search(["twin"], 3)
+
+
 def test_a_front_may_have_other_limits(served: list[str], index: Path) -> None:
     with joined(served, limits=Limits(max_k=2, max_query_chars=9)) as merging:
         (hits,) = merging.search(["painter"], 2)
