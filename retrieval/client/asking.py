@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.registry import RETRIEVAL_TOKEN_VARIABLE
 from prompt_coevo.retrieval.client.replicas import Replica, Replicas
-from prompt_coevo.retrieval.client.urls import health_url
+from prompt_coevo.retrieval.client.urls import health_url, without_user
 from prompt_coevo.retrieval.errors import RetrieverUnavailable
 from prompt_coevo.retrieval.wire import FINGERPRINT_HEADER, TIMEOUT_HEADER, read_error, read_health
 
@@ -67,8 +67,8 @@ class Asking:
 
     @property
     def urls(self) -> list[str]:
-        """Return the addresses for searches."""
-        return self._replicas.urls
+        """Return the addresses for searches, without passwords."""
+        return self._replicas.names
 
     def change_urls(self, urls: Sequence[str]) -> None:
         """Ask other servers from now on, also for the requests under way."""
@@ -144,7 +144,7 @@ class Asking:
             seconds = left if len(self._replicas) == 1 else left / 2
             answer = await self._http(replica, seconds, body)
             if answer.status in _TRANSIENT:
-                sentence = f"{replica.url} answered {answer.status}: {read_error(answer.body)}"
+                sentence = f"{replica.name} answered {answer.status}: {read_error(answer.body)}"
                 raise _Transient(sentence, _retry_after(answer.headers))
         except _Transient as error:
             self._replicas.failed(replica, clock(), error.retry_after_s)
@@ -209,9 +209,9 @@ class Asking:
             ) as response:
                 return HttpAnswer(response.status, response.headers, await response.read())
         except TimeoutError:
-            raise _Transient(f"{url} did not answer within {seconds:.3g} s") from None
+            raise _Transient(f"{without_user(url)} did not answer within {seconds:.3g} s") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise _Transient(f"{url}: {error or type(error).__name__}") from None
+            raise _Transient(f"{without_user(url)}: {error or type(error).__name__}") from None
 
     def _connections(self) -> aiohttp.ClientSession:
         import aiohttp

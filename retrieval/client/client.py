@@ -156,7 +156,7 @@ class RemoteClient:
 
     @property
     def urls(self) -> list[str]:
-        """Return the addresses for searches."""
+        """Return the addresses for searches, without passwords."""
         return self._asking.urls
 
     def change_urls(self, urls: Sequence[str]) -> None:

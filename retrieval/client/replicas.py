@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from prompt_coevo.retrieval.client.urls import without_user
 from prompt_coevo.retrieval.errors import ReplicasDiffer
 from prompt_coevo.retrieval.retriever import shown
 
@@ -23,6 +24,10 @@ class Replica:
     failures: int = 0
     out_until: float = 0.0
     fingerprint: str | None = None
+
+    @property
+    def name(self) -> str:
+        return without_user(self.url)
 
 
 class Difference(NamedTuple):
@@ -54,8 +59,9 @@ class Replicas:
         return iter(self._all)
 
     @property
-    def urls(self) -> list[str]:
-        return [replica.url for replica in self._all]
+    def names(self) -> list[str]:
+        """Return the addresses without passwords."""
+        return [replica.name for replica in self._all]
 
     def change(self, urls: Sequence[str]) -> None:
         """Replace the servers. There may be none for a while; `pick` needs one."""
@@ -99,7 +105,7 @@ class Replicas:
         is_news = replica.fingerprint != fingerprint
         replica.fingerprint = fingerprint
         if self.expected is not None:
-            other = f"{replica.url} has the fingerprint {shown(fingerprint)}, not {self.expected}"
+            other = f"{replica.name} has the fingerprint {shown(fingerprint)}, not {self.expected}"
             return Difference(other, is_news) if fingerprint != self.expected else None
         if self._agreed is None or all(one.fingerprint == fingerprint for one in self._all):
             self._agreed = replace(replica)
@@ -107,8 +113,8 @@ class Replicas:
             return None
         return Difference(
             "the retrieval servers do not search the same index: "
-            f"{self._agreed.url} has the fingerprint {shown(self._agreed.fingerprint)} and "
-            f"{replica.url} has {shown(fingerprint)}",
+            f"{self._agreed.name} has the fingerprint {shown(self._agreed.fingerprint)} and "
+            f"{replica.name} has {shown(fingerprint)}",
             is_news,
         )
 

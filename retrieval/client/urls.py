@@ -32,6 +32,12 @@ def http_parts(address: str) -> SplitResult | None:
     return parts if usable else None
 
 
+def without_user(url: str) -> str:
+    """Return the address as it may be shown: without user and password."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+
 def health_url(retrieve: str) -> str:
     """Return the address of `/health`, next to `/retrieve`."""
     return _beside(retrieve, "health")

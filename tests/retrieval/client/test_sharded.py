@@ -280,6 +280,24 @@ def test_whoever_waits_for_the_first_answer_hears_that_it_was_closed() -> None:
         assert len(errors) == 1
 
 
+def test_a_password_in_an_address_is_shown_to_nobody(served: list[str]) -> None:
+    addresses = [one.replace("//", "//me:pa55w0rd@") for one in served]
+    with joined(addresses, partial=True, total_timeout_s=2.0) as merging, serving(merging) as front:
+        remote = RemoteRetriever(front, total_timeout_s=3600)
+        remote.search(["painter"], 3)
+        assert served[0] in str(remote.info())
+        merging.change_urls(3, [NOWHERE.replace("//", "//me:pa55w0rd@")])
+        (partial,) = asyncio.run(remote.search_each(["twin"], 3))
+        assert isinstance(partial, PartialHits)
+        assert "pa55w0rd" not in f"{remote.info()} {partial.reason}"
+        remote.close()
+    with (
+        joined([addresses[1]]) as merging,
+        pytest.raises(ReplicasDiffer, match=f"^{served[1]}/retrieve searches shard 2"),
+    ):
+        merging.search(["painter"], 3)
+
+
 def test_a_search_waits_for_a_shard_until_it_has_a_new_address(
     served: list[str], index: Path
 ) -> None:
