@@ -35,6 +35,7 @@ LONG = (
     "tests/verl/test_search.py",
     "tests/openrlhf/test_search.py",
     "tests/openrlhf/test_resume.py",
+    "tests/retrieval/server/test_ray_servers.py",
 )
 
 

@@ -158,7 +158,7 @@ def serve(
             token=settings.token,
         )
         servers.keep(front)
-        _serve(front, settings)
+        _serve(front, settings, waits=True)  # a shard may be starting again
 
 
 def _refuse(flags: Mapping[str, object], why: str) -> None:
@@ -167,11 +167,11 @@ def _refuse(flags: Mapping[str, object], why: str) -> None:
             raise SettingsError(f"{flag} {why}")
 
 
-def _serve(served: Retriever, settings: ServerSettings) -> None:
+def _serve(served: Retriever, settings: ServerSettings, *, waits: bool = False) -> None:
     from prompt_coevo.retrieval.server.server import RetrievalServer
 
     try:
-        server = RetrievalServer(served, settings)
+        server = RetrievalServer(served, settings, waits=waits)
         typer.echo(f"serving {server.address}/retrieve")
         server.run()
     except KeyboardInterrupt:

@@ -17,10 +17,14 @@ _GRACE_S = 10
 class RetrievalServer:
     """A retriever served over HTTP at `address`; listens from construction on.
 
+    With `waits` an outage of the retriever at the start is waited for. Otherwise it ends the server.
+
     Raises HostError if the port is not available, MissingExtraError without the required packages.
     """
 
-    def __init__(self, retriever: Retriever, settings: ServerSettings) -> None:
+    def __init__(
+        self, retriever: Retriever, settings: ServerSettings, *, waits: bool = False
+    ) -> None:
         require(
             *("httptools", "orjson", "starlette", "uvicorn"),
             extra="retrieval",
@@ -33,7 +37,7 @@ class RetrievalServer:
         from prompt_coevo.retrieval.server.service import RetrievalService
 
         _allow_open_files(settings.max_connections)
-        self._service = RetrievalService(retriever, settings)
+        self._service = RetrievalService(retriever, settings, waits)
         self._listener = _listen(settings.host, settings.port)
         host, port = self._listener.getsockname()[:2]
         config = uvicorn.Config(

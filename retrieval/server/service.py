@@ -46,14 +46,14 @@ _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 class RetrievalService:
     """One index behind HTTP. `info` is None, and nothing is answered, until a first search has
-    succeeded."""
+    succeeded. With `waits` that search is tried until an outage is over."""
 
-    def __init__(self, retriever: Retriever, settings: ServerSettings) -> None:
+    def __init__(self, retriever: Retriever, settings: ServerSettings, waits: bool = False) -> None:
         self.settings = settings
         self.metrics = Metrics()
         self.info: IndexInfo | None = None
         self.failure: Exception | None = None
-        self._retriever = retriever
+        self._retriever, self._waits = retriever, waits
         self._worker = Worker("retrieval search")
         self._batcher = Batcher(
             partial(checked_search, retriever),
@@ -66,8 +66,7 @@ class RetrievalService:
         self._headers: dict[str, str] = {}
 
     async def warm_up(self) -> None:
-        """Run one search, so that no client waits for what the first search loads. Wait for the end of an
-        outage, such as of a shard that is starting again."""
+        """Run one search, so that no client waits for what the first search loads."""
 
         def first_search() -> IndexInfo:
             checked_search(self._retriever, [_WARM_UP_QUERY], self.settings.default_k)
@@ -79,7 +78,7 @@ class RetrievalService:
                 info = await self._first(first_search)
                 break
             except RetrieverUnavailable as error:
-                if not is_outage(error):
+                if not self._waits or not is_outage(error):
                     raise
                 logger.warning("nothing can be searched yet, trying again: %s", error)
                 await asyncio.sleep(_OUTAGE_PAUSE_S)

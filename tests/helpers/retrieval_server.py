@@ -77,9 +77,11 @@ def echo(query: str, k: int) -> list[Hit]:
 
 
 @contextlib.contextmanager
-def serving(retriever: Any, settings: ServerSettings | None = None) -> Iterator[str]:
+def serving(
+    retriever: Any, settings: ServerSettings | None = None, *, waits: bool = False
+) -> Iterator[str]:
     """Serve in a thread; yield the address."""
-    server = RetrievalServer(retriever, replace(settings or PATIENT, port=0))
+    server = RetrievalServer(retriever, replace(settings or PATIENT, port=0), waits=waits)
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

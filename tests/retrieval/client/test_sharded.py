@@ -242,15 +242,21 @@ def test_a_front_may_have_other_limits(served: list[str], index: Path) -> None:
 def test_searches_that_wait_for_the_first_answer_wait_together() -> None:
     """Otherwise each would wait for as long as all before it."""
     asked: list[str] = []
+    all_wait = threading.Event()
 
     def hang(path: str, body: dict[str, Any] | None) -> Reply:
         asked.append(path)
+        all_wait.wait()
         return Reply(status=503, headers={"retry-after": "3600"})
 
     async def at_once(merging: ShardedRetriever) -> list[list[Attempt]]:
-        return await asyncio.gather(*(merging.search_each([f"q{n}"], 3) for n in range(20)))
+        all_wait.clear()
+        waiting = [asyncio.create_task(merging.search_each([f"q{n}"], 3)) for n in range(20)]
+        await asyncio.sleep(0)  # by now all are on their way to the client's thread
+        all_wait.set()
+        return await asyncio.gather(*waiting)
 
-    with scripted(hang) as warming, joined([warming.address]) as merging:
+    with scripted(hang) as warming, joined([warming.address], total_timeout_s=3600) as merging:
         for round_ in (1, 2):
             for (attempt,) in asyncio.run(at_once(merging)):
                 assert isinstance(attempt, RetrieverUnavailable)
@@ -378,7 +384,7 @@ def test_a_front_waits_for_a_shard_that_is_missing_when_it_starts(
 ) -> None:
     with (
         joined([served[0], NOWHERE, served[2]], total_timeout_s=2.0) as merging,
-        serving(merging) as front,
+        serving(merging, waits=True) as front,
     ):
         remote = RemoteRetriever(front, total_timeout_s=5.0)
         with pytest.raises(RetrieverUnavailable, match="warming up"):
