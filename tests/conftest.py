@@ -35,7 +35,6 @@ LONG = (
     "tests/verl/test_search.py",
     "tests/openrlhf/test_search.py",
     "tests/openrlhf/test_resume.py",
-    "tests/retrieval/server/test_ray_servers.py",
 )
 
 
@@ -81,7 +80,6 @@ SLOW = (
     "tests/retrieval/index/test_build.py::test_a_build_that_is_killed_goes_on",
     "tests/retrieval/laws/test_retrievers.py::TestRemoteWithoutCache",
     "tests/retrieval/server/test_faults.py",
-    "tests/retrieval/server/test_ray_servers.py",
     "tests/retrieval/test_backends.py",
     "tests/trl/test_libraries.py",
     "tests/trl/test_lost_ranks.py",

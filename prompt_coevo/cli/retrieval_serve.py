@@ -282,7 +282,7 @@ def _open(
     options: dict[str, JSON],
     verify: bool,
     gpus: str,
-    shard: int | None,
+    shard: int | None = None,
 ) -> Retriever:
     from prompt_coevo.retrieval.named import open_retriever
 
