@@ -37,7 +37,7 @@ from standins.ray_start import give_time, tell_ports
 SHARDS, COUNT, NODES = 2, 400, 3
 ASKED = [text for text, _ in queries(64, of=COUNT)]
 TOKEN = "planted-token-0123456789"
-# Clusters of several nodes on one machine, killed under load: minutes, and more than a busy machine can bear.
+# Clusters of several nodes on one machine, killed under load: minutes, and much for a busy machine.
 pytestmark = pytest.mark.long
 
 TOOL = [sys.executable, "-P", "-c", "from prompt_coevo.cli import main; main()", "retrieval"]
