@@ -208,7 +208,6 @@ def blocks(stores: Mapping[str, Store]) -> dict[str, Callable[[], str]]:
             {**start, **BY_KIND, "without the instruction": share("without instruction"), **COSTS},
         ),
         "machines": lambda: _machines(stores),
-        "base": _base,
         "status": lambda: _status(stores),
     }
     made |= language_page.blocks(stores["language_model"].runs)
@@ -374,13 +373,3 @@ def _status(stores: Mapping[str, Store]) -> str:
     return " ".join(
         [*said, "What is missing is missing from the tables, whose column *runs* says so."]
     )
-
-
-def _base() -> str:
-    """Report what the committed base policy knows."""
-    from prompt_coevo.demo.world import World, base_path
-    from worlds.facts.checks import check
-
-    found = check(base_path(World()), World())
-    rows = [f"| {name} | {value:.3f} |" for name, value in found.items()]
-    return "\n".join(["| held-out questions, greedy | right |", "|---|---|", *rows])
