@@ -15,6 +15,7 @@ from urllib.parse import quote, urlunsplit
 
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.extras import require
+from prompt_coevo.redact import redact
 from prompt_coevo.retrieval.client.loop_thread import LoopThread
 from prompt_coevo.retrieval.client.urls import http_parts
 from prompt_coevo.retrieval.dense.encoders import Vectors
@@ -83,12 +84,14 @@ class ChromaServer:
         parts = http_parts(url)
         if parts is None or parts.query or parts.fragment:
             raise SettingsError(
-                f"{url!r} is no address of a Chroma server; it should look like http://127.0.0.1:8000"
+                f"{redact(url)!r} is no address of a Chroma server; it should look like "
+                "http://127.0.0.1:8000"
             )
         parts = parts._replace(path=parts.path.rstrip("/"))
-        self.url = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+        base = urlunsplit(parts)
+        self.url = redact(base)
         place = f"tenants/{_in_path(tenant)}/databases/{_in_path(database)}/collections"
-        self._collections = f"{urlunsplit(parts)}/api/v2/{place}"
+        self._collections = f"{base}/api/v2/{place}"
         self._token = os.environ.get(TOKEN_VARIABLE, "").strip()
         self._timeout_s = timeout_s
         self._thread = LoopThread("chroma")

@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from prompt_coevo.markers import PROJECT
+from prompt_coevo.redact import redact
 from prompt_coevo.registry import RETRIEVAL_TOKEN_VARIABLE
 from prompt_coevo.retrieval.client.replicas import Replica, Replicas
-from prompt_coevo.retrieval.client.urls import health_url, without_user
+from prompt_coevo.retrieval.client.urls import health_url
 from prompt_coevo.retrieval.errors import RetrieverUnavailable
 from prompt_coevo.retrieval.wire import FINGERPRINT_HEADER, TIMEOUT_HEADER, read_error, read_health
 
@@ -69,6 +70,11 @@ class Asking:
     def urls(self) -> list[str]:
         """Return the addresses for searches, without passwords."""
         return self._replicas.names
+
+    @property
+    def servers(self) -> int:
+        """Return how many servers there are at the moment."""
+        return len(self._replicas)
 
     def change_urls(self, urls: Sequence[str]) -> None:
         """Ask other servers from now on, also for the requests under way."""
@@ -209,9 +215,9 @@ class Asking:
             ) as response:
                 return HttpAnswer(response.status, response.headers, await response.read())
         except TimeoutError:
-            raise _Transient(f"{without_user(url)} did not answer within {seconds:.3g} s") from None
+            raise _Transient(f"{redact(url)} did not answer within {seconds:.3g} s") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise _Transient(f"{without_user(url)}: {error or type(error).__name__}") from None
+            raise _Transient(redact(f"{url}: {error or type(error).__name__}")) from None
 
     def _connections(self) -> aiohttp.ClientSession:
         import aiohttp

@@ -207,7 +207,7 @@ class RemoteClient:
     def _pump(self) -> None:
         """Send waiting queries while slots are free. The values of `k` take turns."""
         self._pump_is_due = False
-        slots = self._max_in_flight * max(1, len(self._asking.urls))
+        slots = self._max_in_flight * max(1, self._asking.servers)
         while self._waiting and len(self._sending) < slots:
             k = next(iter(self._waiting))
             waiting = self._waiting.pop(k)

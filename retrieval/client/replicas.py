@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from prompt_coevo.retrieval.client.urls import without_user
+from prompt_coevo.redact import redact
 from prompt_coevo.retrieval.errors import ReplicasDiffer
 from prompt_coevo.retrieval.retriever import shown
 
@@ -27,7 +27,8 @@ class Replica:
 
     @property
     def name(self) -> str:
-        return without_user(self.url)
+        """Return the address as it may be shown."""
+        return redact(self.url)
 
 
 class Difference(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from prompt_coevo.errors import SettingsError
+from prompt_coevo.redact import redact
 
 
 def retrieve_url(address: str) -> str:
@@ -15,7 +16,7 @@ def retrieve_url(address: str) -> str:
     parts = http_parts(address)
     if parts is None:
         raise SettingsError(
-            f"{address!r} is no address of a retrieval server; it should look like "
+            f"{redact(address)!r} is no address of a retrieval server; it should look like "
             "http://127.0.0.1:8000"
         )
     return urlunsplit(parts._replace(path=parts.path.rstrip("/") or "/retrieve"))
@@ -30,12 +31,6 @@ def http_parts(address: str) -> SplitResult | None:
     except ValueError:  # a port that is not a number, or an impossible host name
         return None
     return parts if usable else None
-
-
-def without_user(url: str) -> str:
-    """Return the address as it may be shown: without user and password."""
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
 def health_url(retrieve: str) -> str:

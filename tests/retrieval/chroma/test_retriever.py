@@ -215,6 +215,9 @@ def test_a_collection_that_is_deleted_meanwhile_is_an_outage(
 def test_places_that_are_no_chroma_server(retriever: Chroma) -> None:
     for url in ("localhost:8000", "ftp://a", "http://a/?b", ""):
         assert "is no address of a Chroma server" in refusal({"url": url, "collection": "wiki"})
+    hidden = refusal({"url": "http://me:pa55w0rd@host:port", "collection": "wiki"})
+    assert "//host:port' is no address" in hidden
+    assert "pa55w0rd" not in hidden
     elsewhere = {"location": "http://127.0.0.1:1/"}
     collection = b'{"id": "a", "name": "wiki", "metadata": null, "dimension": 3}'
     replies = [

@@ -376,6 +376,12 @@ def test_unusable_addresses_are_refused(url: str) -> None:
         RemoteClient(url)
 
 
+def test_a_password_in_an_unusable_address_is_not_shown() -> None:
+    with pytest.raises(SettingsError, match="//host:port' is no address") as wrong:
+        RemoteClient("http://me:pa55w0rd@host:port")
+    assert "pa55w0rd" not in str(wrong.value)
+
+
 def test_no_address_at_all_is_refused() -> None:
     with pytest.raises(SettingsError, match="no address"):
         RemoteClient([])
