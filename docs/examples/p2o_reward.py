@@ -12,21 +12,44 @@ import importlib
 import re
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from functools import lru_cache
 from multiprocessing import get_context
 from pathlib import Path
+from threading import Lock
 
 from math_verify import LatexExtractionConfig, parse, verify
 
 BOXED = [LatexExtractionConfig(boxed_match_priority=0)]
-POOL = ProcessPoolExecutor(2, mp_context=get_context("spawn"))
+LOCK = Lock()
+
+
+def started():
+    return ProcessPoolExecutor(2, mp_context=get_context("spawn"))
+
+
+POOL = started()
 
 
 def solved(response, answer):
     """Without a box there is no reward: "follows the format", as the paper says."""
     if "\\boxed{" not in response:
         return 0.0
-    return POOL.submit(importable().graded, response, answer).result()
+    for _ in range(2):
+        pool = POOL
+        try:
+            return pool.submit(importable().graded, response, answer).result()
+        except BrokenProcessPool:
+            # The system ended a process for its memory, maybe because of another answer.
+            replace(pool)
+    return 0.0
+
+
+def replace(broken):
+    global POOL
+    with LOCK:
+        if POOL is broken:
+            POOL = started()
 
 
 def graded(response, answer):

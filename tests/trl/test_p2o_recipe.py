@@ -170,6 +170,15 @@ def test_the_reward_is_the_same_for_both_trainers(
     assert got["rewards"].tolist() == got["scores"].tolist() == [reward]
 
 
+def test_processes_that_are_killed_cost_no_reward() -> None:
+    score = reward_module()["compute_score"]
+    assert score("deepscaler", r"\boxed{5}", "5") == 1
+    for process in list(score.__globals__["POOL"]._processes.values()):
+        process.kill()
+        process.join()
+    assert score("deepscaler", r"\boxed{5}", "5") == 1
+
+
 def test_trls_reward_is_the_same() -> None:
     from trl.rewards import accuracy_reward
 
