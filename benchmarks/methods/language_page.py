@@ -67,11 +67,11 @@ def blocks(runs: Sequence[Run]) -> dict[str, Callable[[], str]]:
     )
     columns: dict[str, Cell] = {
         "runs": count,
-        "not told what to do": accuracy("hard"),
+        "task unstated": accuracy("hard"),
         "area": accuracy("hard", AREA),
-        "less GRPO's": less(of_arm(grouped, "grpo")),
-        "asked in full": accuracy("plain"),
-        "asked in full, less GRPO's": less(of_arm(grouped, "grpo"), "plain"),
+        "minus GRPO": less(of_arm(grouped, "grpo")),
+        "task stated": accuracy("plain"),
+        "task stated, minus GRPO": less(of_arm(grouped, "grpo"), "plain"),
         **{name: number(key) for name, key in COSTS.items()},
     }
     families = {name: accuracy(name) for name in HARD + PLAIN}
@@ -84,7 +84,7 @@ def blocks(runs: Sequence[Run]) -> dict[str, Callable[[], str]]:
             names,
             {
                 name: columns[name]
-                for name in ("runs", "not told what to do", "less GRPO's", "asked in full")
+                for name in ("runs", "task unstated", "minus GRPO", "task stated")
             },
         ),
         "language-families": lambda: table(by_family, list(names), names, families),
@@ -127,7 +127,7 @@ def of_whole_splits(runs: Sequence[Run]) -> list[Run]:
 def pairs(runs: Sequence[Run]) -> str:
     """Make a table of each split and seed that both main arms ran with."""
     lines = [
-        "| split | seed | GRPO | stream | GRPO, asked in full | stream, asked in full | calls |",
+        "| split | seed | GRPO | stream | GRPO, task stated | stream, task stated | calls |",
         "|---|---|---|---|---|---|---|",
     ]
     found = {(run["draw"], run["seed"], run["arm"]): run for run in runs}
@@ -143,7 +143,7 @@ def trainers(runs: Sequence[Run], results: Path) -> str:
     """Make a table of the runs that each trainer made with split 0, with seeds and both main arms."""
     names = language_model.labels()
     lines = [
-        "| trainer | method | before | not told what to do | asked in full | calls |",
+        "| trainer | method | before | task unstated | task stated | calls |",
         "|---|---|---|---|---|---|",
     ]
     made = {"TRL": [(run, run["words"], run["calls"]) for run in runs if run["draw"] == 0]}
@@ -209,7 +209,7 @@ def draw(runs: Sequence[Run], folder: Path) -> None:
     runs = of_whole_splits(runs)
     names = language_model.labels()
     arms = [name for name in language_model.HEADLINE if of_arm(runs, name)]
-    titles = {"not told what to do": HARD, "asked in full": PLAIN}
+    titles = {"task unstated": HARD, "task stated": PLAIN}
     plots.draw(
         {title: _lines(runs, arms, kinds, names) for title, kinds in titles.items()},
         folder / "language.svg",

@@ -165,8 +165,8 @@ def blocks(stores: Mapping[str, Store]) -> dict[str, Callable[[], str]]:
     grpo = of_arm(runs, "grpo")
     few_grpo = of_arm(few, "grpo")
     start = {"runs": count}
-    against = {"hard, less GRPO's": less(grpo), "area, less GRPO's": less(grpo, column=AREA)}
-    few_against = {"hard, less GRPO's": less(few_grpo)}
+    against = {"hard, minus GRPO": less(grpo), "area, minus GRPO": less(grpo, column=AREA)}
+    few_against = {"hard, minus GRPO": less(few_grpo)}
     of_all = {
         "all words": accuracy("all"),
         "hard": accuracy("hard"),

@@ -75,7 +75,7 @@ def other_questions(file: str) -> str:
     runs = [run for run in map(json.loads, text.splitlines()) if "arm" in run]
     asked = sorted({kind for run in runs for kind, *_ in run["words"].values()} & set(PLAIN))
     unsaid = sorted({kind for run in runs for kind, *_ in run["words"].values()} - set(asked))
-    groups = {"not told what to do": unsaid, "asked in full": asked}
+    groups = {"task unstated": unsaid, "task stated": asked}
     groups |= {name: [name] for name in unsaid}
     # `scored` puts a family in one group, so the runs are scored once per column.
     columns: dict[str, Cell] = {"runs": count}

@@ -30,14 +30,14 @@ _FEWER: Final = "small transformer, fewer hard questions"
 _EARLIER: Final = "small transformer, earlier `stream`"
 _C, _E = "table world C, earlier `stream`", "table world E, earlier `stream`"
 ROWS: Final = (
-    Row(_MODEL, "not told what to do", Claim("stream", "grpo")),
-    Row(_MODEL, f"not told what to do, {_OVER_RUN}", Claim("stream", "grpo", column=AREA)),
-    Row(_MODEL, "asked in full", Claim("stream", "grpo", "plain")),
-    Row(_MODEL, "not told what to do", Claim("stream", "grpo-twice")),
-    Row(_MODEL, "asked in full", Claim("stream", "grpo-twice", "plain")),
-    Row(_MODEL, "not told what to do", Claim("stream", "p2o")),
-    Row(_MODEL, "not told what to do", Claim("p2o", "grpo")),
-    Row(_MODEL, "not told what to do", Claim("random", "grpo")),
+    Row(_MODEL, "task unstated", Claim("stream", "grpo")),
+    Row(_MODEL, f"task unstated, {_OVER_RUN}", Claim("stream", "grpo", column=AREA)),
+    Row(_MODEL, "task stated", Claim("stream", "grpo", "plain")),
+    Row(_MODEL, "task unstated", Claim("stream", "grpo-twice")),
+    Row(_MODEL, "task stated", Claim("stream", "grpo-twice", "plain")),
+    Row(_MODEL, "task unstated", Claim("stream", "p2o")),
+    Row(_MODEL, "task unstated", Claim("p2o", "grpo")),
+    Row(_MODEL, "task unstated", Claim("random", "grpo")),
     Row(_SMALL, "hard", Claim("stream", "grpo")),
     Row(_SMALL, "medium", Claim("stream", "grpo", "medium")),
     Row(_SMALL, f"medium, {_OVER_RUN}", Claim("stream", "grpo", "medium", AREA)),

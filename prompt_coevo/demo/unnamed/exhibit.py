@@ -12,7 +12,7 @@ UNNAMED: Final = Exhibit(
     ARMS,
     "Held-out questions, sampled without any template",
     {"not told\nwhat to do": HARD, "asked\nin full": PLAIN},
-    {"not told what to do": HARD, "asked in full": PLAIN},
+    {"task unstated": HARD, "task stated": PLAIN},
     POINTS,
     {name: (name,) for name in HARD},
 )

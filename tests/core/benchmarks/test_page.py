@@ -48,9 +48,9 @@ def test_a_pages_tables_are_those_of_the_runs(blocks: Any, name: str) -> None:
 
 
 SAID = {
-    ("stream", "GRPO", "not told what to do", "language model"): "established",
-    ("stream", "GRPO", "not told what to do, mean over the run", "language model"): "established",
-    ("stream", "GRPO", "asked in full", "language model"): "not established",
+    ("stream", "GRPO", "task unstated", "language model"): "established",
+    ("stream", "GRPO", "task unstated, mean over the run", "language model"): "established",
+    ("stream", "GRPO", "task stated", "language model"): "not established",
     ("stream", "GRPO", "hard", "small transformer"): "established",
     ("stream", "GRPO", "medium", "small transformer"): "not established",
     ("stream", "GRPO", "medium, mean over the run", "small transformer"): "**the other way**",
@@ -86,8 +86,8 @@ def test_the_first_sentences_of_the_results_are_the_verdicts(blocks: Any) -> Non
     found = {tuple(cells[:4]): cells[-1] for cells in rows}
     assert {key: found[key] for key in SAID} == SAID
     differences = {(cells[0], cells[1], cells[2]): cells[5] for cells in rows}
-    assert differences["P2O", "GRPO", "not told what to do"].startswith("-")
-    assert differences["stream, no right instruction", "GRPO", "not told what to do"].startswith(
+    assert differences["P2O", "GRPO", "task unstated"].startswith("-")
+    assert differences["stream, no right instruction", "GRPO", "task unstated"].startswith(
         "-"
     )
 
