@@ -99,12 +99,13 @@ def dense_rows(folder: Path, texts: list[str], asked: list[str], right: list[int
         place.mkdir()
         row = index_row(kind, Ready(vectors), queries, exact, place)
         (file,) = (path for path in place.iterdir() if path.is_file())
-        numbers = open_vectors(load_faiss(), file).search(queries, FUSED_DEPTH)[1].tolist()
+        opened = open_vectors(load_faiss(), file)
+        alone, numbers = (opened.search(queries, k)[1].tolist() for k in (K, FUSED_DEPTH))
         both = [
             fuse([[(row, 0.0) for row in ranking] for ranking in rankings], K)
             for rankings in zip(by_words_rows, numbers, strict=True)
         ]
-        rows.append({**row, **quality([found[:K] for found in numbers], right)})
+        rows.append({**row, **quality(alone, right)})
         fused = [[row for row, _ in hits] for hits in both]
         rows.append({"index": f"hybrid with {row['index']}", **quality(fused, right)})
     for row in rows:

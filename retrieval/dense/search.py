@@ -96,6 +96,7 @@ class FaissVectors:
         self.count, self.dimension = index.ntotal, index.d
         kind = type(index).__name__
         self._gives_back = kind in _FLAT | _LISTS | _GRAPHS | {_GPU}
+        self._is_graph = kind in _GRAPHS
         self.most = min(self._most(kind), self.count)
         self._on_gpu = kind.startswith("Gpu")
         self.error = _HALF_ROUNDING if kind == _GPU else 0.0
@@ -105,7 +106,7 @@ class FaissVectors:
     def _most(self, kind: str) -> int:
         if kind == _GPU:
             return _MOST_ON_GPU
-        return int(self.index.hnsw.efSearch) if kind in _GRAPHS else self.count
+        return int(self.index.hnsw.efSearch) if self._is_graph else self.count
 
     def search(self, queries: Vectors, k: int) -> tuple[Vectors, Numbers]:
         """Search, as `VectorIndex.search`. The first of equal vectors comes first, where
@@ -117,8 +118,14 @@ class FaissVectors:
         # Useless on GPUs, where parts of an index on several of them would take turns.
         by_blas = len(queries) > 1 and not self._on_gpu
         with batch_by_blas(self._faiss) if by_blas else nullcontext():
-            scores, numbers = self.index.search(queries, k)
+            scores, numbers = self.index.search(queries, k, **self._options(k))
         return scores, numbers
+
+    def _options(self, k: int) -> dict[str, Any]:
+        """Let a graph keep enough candidates for more hits than usual, as rank fusion asks for."""
+        if not self._is_graph or k <= self.index.hnsw.efSearch:
+            return {}
+        return {"params": self._faiss.SearchParametersHNSW(efSearch=2 * k)}
 
     def vectors_at(self, numbers: Numbers) -> Vectors:
         """Return the vectors, as `Searched.vectors_at`."""

@@ -182,7 +182,9 @@ def test_two_steps_of_training_and_what_is_left_of_them(folder: Path, tmp_path: 
     assert result.spent == (0, 32, 64)
     assert result.train_rollouts == 64
     assert len(logged) == 2
-    for one in logged:  # what is sampled, and so whether any group of answers differs, depends on the CPU
+    for (
+        one
+    ) in logged:  # what is sampled, and so whether any group of answers differs, depends on the CPU
         assert 0 <= one["reward"] < 1
         assert (one["grad_norm"] > 0) == (one["frac_reward_zero_std"] < 1)
     assert set(result.said) == set(result.words) == {task.question for task in few.held_out}

@@ -87,9 +87,7 @@ def test_the_first_sentences_of_the_results_are_the_verdicts(blocks: Any) -> Non
     assert {key: found[key] for key in SAID} == SAID
     differences = {(cells[0], cells[1], cells[2]): cells[5] for cells in rows}
     assert differences["P2O", "GRPO", "task unstated"].startswith("-")
-    assert differences["stream, no right instruction", "GRPO", "task unstated"].startswith(
-        "-"
-    )
+    assert differences["stream, no right instruction", "GRPO", "task unstated"].startswith("-")
 
 
 def test_what_the_results_say_of_other_tables(blocks: Any) -> None:

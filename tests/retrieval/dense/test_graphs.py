@@ -12,6 +12,7 @@ from prompt_coevo.retrieval.dense import search
 from prompt_coevo.retrieval.dense.build import CANDIDATES_OF_A_BUILD, new_index
 from prompt_coevo.retrieval.dense.faiss_package import load_faiss
 from prompt_coevo.retrieval.dense.index import open_vectors
+from prompt_coevo.retrieval.fusion import FUSED_DEPTH
 
 COUNT, DIMENSION = 40_000, 4
 
@@ -53,6 +54,25 @@ def test_an_opened_graph_keeps_them(
 def test_a_graph_that_was_written_with_more_keeps_those(graph: Any, tmp_path: Path) -> None:
     index = opened(graph, tmp_path / "graph.faiss", kept=300)
     assert index.index.hnsw.efSearch == index.most == 300
+
+
+def test_many_hits_are_found_as_well_as_few(tmp_path: Path) -> None:
+    """Rank fusion asks for more hits than a search of a graph keeps."""
+    random, dimension = np.random.default_rng(0), 32
+    vectors, queries = (random.normal(size=(n, dimension)).astype(np.float32) for n in (5000, 64))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    made = load_faiss().IndexHNSWFlat(dimension, 16, load_faiss().METRIC_INNER_PRODUCT)
+    made.add(vectors)
+    index = opened(made, tmp_path / "graph.faiss")
+    exact = np.argsort(-(queries @ vectors.T), axis=1)
+    found = {wanted: index.search(queries, wanted)[1] for wanted in (10, FUSED_DEPTH)}
+    few, many = (
+        np.mean(
+            [np.isin(one, right[:wanted]).mean() for one, right in zip(hits, exact, strict=True)]
+        )
+        for wanted, hits in found.items()
+    )
+    assert many > few > 0.95
 
 
 @pytest.mark.parametrize("kind", ["HNSW32,SQ8", "HNSW16,Flat"])
