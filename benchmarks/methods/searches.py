@@ -33,9 +33,6 @@ def blocks() -> dict[str, Callable[[], str]]:
         ),
         "searches-teachers": lambda: table(_of("template_search_must.json"), "stream"),
         "samplers": lambda: table(_at(_USUAL_RATE), "grpo"),
-        "samplers-rare": lambda: table(
-            [run for run in _at(_USUAL_RATE) if run["world"] == "R"], "grpo"
-        ),
         "samplers-large-steps": lambda: table(_at(_LARGE_RATE), "grpo"),
         "short-runs": short_runs,
         "verdict-truth": lambda: "\n".join(verdict.table()),

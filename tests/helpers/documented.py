@@ -56,7 +56,6 @@ TESTED_FILES: Final = (
     "docs/examples/trl_quickstart.py",
     "docs/examples/verl_quickstart.sh",
     "docs/examples/openrlhf_quickstart.sh",
-    "docs/plugins/espl/pyproject.toml",
     "prompt_coevo/algorithms/hints/__init__.py",
     "prompt_coevo/algorithms/hints/plugin.py",
     "prompt_coevo/algorithms/hints/settings.py",
