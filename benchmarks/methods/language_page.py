@@ -80,7 +80,7 @@ def blocks(runs: Sequence[Run]) -> dict[str, Callable[[], str]]:
         "language": lambda: table(grouped, list(names), names, columns),
         "readme-language": lambda: table(
             grouped,
-            ("grpo", "stream"),
+            ("grpo", "stream", "p2o"),
             names,
             {
                 name: columns[name]

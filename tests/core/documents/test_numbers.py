@@ -48,9 +48,10 @@ LIMITS: Final = {
 }
 """By page: numbers in other sections, which are limits, settings, versions, or stand nowhere else."""
 REPEATED: Final = {
-    "GRPO reached {}": ("language", "GRPO, twice the budget", "not told what to do"),
-    "right a run ended at {}": ("language", "stream, no right instruction", "not told what to do"),
-    "GRPO with its seed at {}": ("language-runs", "1", "GRPO"),
+    "before training, {} are right": ("language-trainers", "TRL", "before"),
+    "GRPO reached {}": ("language", "GRPO, twice the budget", "task unstated"),
+    "one run ended at {}": ("language", "stream, no right instruction", "task unstated"),
+    "GRPO, same seed, at {}": ("language-runs", "1", "GRPO"),
     "{} per run of `stream` above": ("language", "stream", "calls"),
 }
 """What the README repeats of docs/results.md: the table, the first row with this name, and the column."""
@@ -128,14 +129,14 @@ def test_what_the_readme_repeats_is_what_the_results_say(phrase: str) -> None:
         [cell.strip() for cell in line.strip("|").split("|")] for line in table.strip().splitlines()
     ]
     cells = dict(zip(head, next(cells for cells in rows if cells[0] == row), strict=True))
-    told = cells[column].split(" [")[0].removeprefix("0")
+    told = cells[column].split(" [")[0]
     assert phrase.format(told) in " ".join(TEXTS["README.md"].split())
 
 
 def test_the_readmes_overhead_is_the_measured_one() -> None:
     took = json.loads((ROOT / "benchmarks" / "results" / "overhead.json").read_text("utf-8"))
     percent = f"{took['engine_and_adapter_percent_of_bare_step']:.1f} %"
-    assert f"add {percent} to a step of {took['rollouts_per_step']}" in TEXTS["README.md"]
+    assert f"adds {percent} to a step of {took['rollouts_per_step']}" in TEXTS["README.md"]
 
 
 def test_no_owner_and_no_limit_is_left_over() -> None:
