@@ -129,7 +129,7 @@ def _interface(checkout: Path) -> dict[str, int]:
     table = (checkout / "docs" / "settings.md").read_text("utf-8")
     commands = (checkout / "docs" / "cli.md").read_text("utf-8")
     return {
-        "settings": len(re.findall(r"^\| `[a-z_.0-9]+` \|", table, re.MULTILINE)),
+        "settings": len(re.findall(r"^\| `[a-z_.0-9]+` \|", table.split("\n## ")[0], re.MULTILINE)),
         "hooks": len(re.findall(r"^def coevo_", hooks, re.MULTILINE)),
         "commands": len(re.findall(r"^#{2,4} `prompt-coevo [a-z ]+`", commands, re.MULTILINE)),
         "extras": len(project["optional-dependencies"]),

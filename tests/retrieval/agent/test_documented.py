@@ -7,7 +7,7 @@ from pathlib import Path
 
 from prompt_coevo.retrieval.agent.settings import SearchAgentSettings
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "search-agent.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "settings.md"
 
 
 def test_every_setting_is_documented() -> None:
@@ -16,4 +16,4 @@ def test_every_setting_is_documented() -> None:
         default = "none" if field.default is None else json.dumps(field.default)
         rows.append(f"| `{name}` | `{default}` | {' '.join((field.description or '').split())} |")
     table = "\n".join(["| setting | default | |", "|---|---|---|", *rows])
-    assert f"{table}\n\n" in DOCUMENT.read_text("utf-8")
+    assert DOCUMENT.read_text("utf-8").endswith(f"\n\n{table}\n")
