@@ -1,0 +1,203 @@
+"""Train a real language model as a search agent over WordNet, under an instruction that evolves (INSPO).
+
+    python benchmarks/search_language.py --probe [--json FILE]
+    python benchmarks/search_language.py --arm static|inspo [--steps N] [--seed N] [--json FILE]
+
+The policy is SmolLM2-135M-Instruct (`COEVO_MODEL`, by default what `prompt-coevo smollm2` makes), the
+passages all synsets of WordNet 3.0, as "words: gloss", in a `bm25` index in the trainer's process. A
+question is a noun's gloss, and any word of the synset is right. `probe` plays episodes under each
+instruction without training. The teacher draws from INSTRUCTIONS, which it knows; `static` keeps the first
+one, Search-R1's. WordNet needs `apt-get` (`tests/helpers/lucene.py`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "tests")]
+
+import datasets  # noqa: E402
+import torch  # noqa: E402
+import transformers  # noqa: E402
+import trl  # noqa: E402
+
+from helpers.lucene import wordnet  # noqa: E402
+from prompt_coevo.adapters.trl import attach  # noqa: E402
+from prompt_coevo.adapters.trl.search_agent import exact_match, search_agent  # noqa: E402
+from prompt_coevo.demo.smollm2 import default_folder  # noqa: E402
+from prompt_coevo.demo.unnamed.values import CHAT  # noqa: E402
+from prompt_coevo.retrieval.agent.instruction import SEARCH_INSTRUCTION  # noqa: E402
+from prompt_coevo.retrieval.index.build import Request, build  # noqa: E402
+
+Row: TypeAlias = dict[str, Any]
+
+MODEL: Final = os.environ.get("COEVO_MODEL") or str(default_folder())
+QUESTIONS, PER_STEP, GROUP = 96, 2, 8
+INSTRUCTIONS: Final = (
+    SEARCH_INSTRUCTION,
+    "Search first, then answer with the word that the passage begins with. For example: "
+    "<search> a young dog </search> <answer> puppy </answer>",
+    "Which word is described? First write <search> the description </search>. When you see the passages, "
+    "write <answer> the word </answer>.",
+    "You may search with <search> and </search>. Give the answer inside <answer> and </answer>.",
+)
+
+
+def world(folder: Path) -> tuple[Path, list[Row]]:
+    """Make the index; return its folder and the questions, each gloss of one noun of few words."""
+    texts, _ = wordnet()
+    corpus = folder / "corpus.jsonl"
+    lines = (json.dumps({"id": str(row), "contents": text}) for row, text in enumerate(texts))
+    corpus.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    build(corpus, folder / "index", Request("bm25"))
+    pairs = [text.split(": ", 1) for text in texts]
+    short = [(words, gloss) for words, gloss in pairs if 4 <= len(gloss.split()) <= 9]
+    chosen = random.Random(0).sample(short, QUESTIONS)
+    rows = [
+        {"prompt": [{"role": "user", "content": gloss}], "golden_answers": words.split(", ")}
+        for words, gloss in chosen
+    ]
+    return folder / "index", rows
+
+
+def make_trainer(index: Path, rows: Sequence[Row], folder: Path, steps: int, seed: int) -> Any:
+    torch.manual_seed(seed)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(MODEL)
+    tokenizer.chat_template = CHAT
+    trainer = trl.GRPOTrainer(
+        model=transformers.AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32),
+        processing_class=tokenizer,
+        reward_funcs=exact_match("golden_answers"),
+        train_dataset=datasets.Dataset.from_list(list(rows)),
+        rollout_func=search_agent(
+            index=index, k=2, max_turns=1, turn_tokens=48, observation_tokens=80
+        ),
+        args=trl.GRPOConfig(
+            output_dir=str(folder / "out"),
+            per_device_train_batch_size=PER_STEP * GROUP,
+            num_generations=GROUP,
+            max_completion_length=200,
+            learning_rate=1e-5,
+            beta=0.0,
+            max_steps=steps,
+            use_cpu=not torch.cuda.is_available(),
+            bf16=False,
+            report_to="none",
+            save_strategy="no",
+            logging_steps=1,
+            disable_tqdm=True,
+            seed=seed,
+        ),
+    )
+    trainer.remove_callback(transformers.PrinterCallback)
+    return trainer
+
+
+def settings(seed: int) -> Row:
+    pool = list(INSTRUCTIONS[1:])
+    random.Random(seed).shuffle(pool)
+
+    def teach(prompt: str) -> str:
+        return "\n".join(f"<ins_{n}>{text}</ins_{n}>" for n, text in enumerate(pool, 1))
+
+    return {
+        "seed": seed,
+        "algorithms": ("inspo",),
+        "ground_truth_column": "golden_answers",
+        "placement": {"instruction": "prefix"},
+        "reflection": {"function": teach},
+        "inspo": {
+            "instruction": SEARCH_INSTRUCTION,
+            "population_size": 3,
+            "paraphrase": False,
+            "prune_every": 3,
+            "evolve_every": 3,
+            "evolve_until": 1000,
+            "verify_size": 8,
+            "candidates_per_call": len(pool),
+        },
+    }
+
+
+def play(trainer: Any, instruction: str, rows: Sequence[Row]) -> Row:
+    """Play an episode per question; return the shares that searched, answered, and were right."""
+    prompts = [
+        [{"role": "user", "content": f"{instruction}\n\n{row['prompt'][0]['content']}"}] for row in rows
+    ]
+    with torch.no_grad():
+        found = trainer.rollout_func(prompts, trainer)
+    right = trainer.reward_funcs[0](
+        completions=found["completion_ids"],
+        search_answer=found["search_answer"],
+        golden_answers=[row["golden_answers"] for row in rows],
+    )
+    said = trainer.processing_class.batch_decode(found["completion_ids"][:3])
+    return {
+        "instruction": instruction,
+        "searched": statistics.fmean(count > 0 for count in found["searches"]),
+        "answered": statistics.fmean(one is not None for one in found["search_answer"]),
+        "right": statistics.fmean(right),
+        "said": said,
+    }
+
+
+class Log(transformers.TrainerCallback):  # type: ignore[misc]
+    """Keep the rewards of each step."""
+
+    def __init__(self) -> None:
+        self.rewards: list[float] = []
+
+    def on_log(self, *given: Any, logs: Row, **_: Any) -> None:
+        if "reward" in logs:
+            self.rewards.append(logs["reward"])
+            print(len(self.rewards), logs["reward"], flush=True)
+
+
+def train(trainer: Any, arm: str, seed: int, held_out: Sequence[Row]) -> Row:
+    started, log = time.process_time(), Log()
+    trainer.add_callback(log)
+    callback = attach(trainer, settings(seed)) if arm == "inspo" else None
+    trainer.train()
+    best = SEARCH_INSTRUCTION if callback is None else callback.engine.best_instruction()
+    return {
+        "rewards": log.rewards,
+        "held_out": play(trainer, best, held_out),
+        "cpu_seconds": time.process_time() - started,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--probe", action="store_true")
+    parser.add_argument("--arm", choices=("static", "inspo"), default="inspo")
+    parser.add_argument("--steps", type=int, default=24)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", type=Path, help="add the results there")
+    given = parser.parse_args()
+    results: Row = json.loads(given.json.read_text()) if given.json and given.json.exists() else {}
+    with tempfile.TemporaryDirectory() as name:
+        index, rows = world(Path(name))
+        training, held_out = rows[: QUESTIONS // 2], rows[QUESTIONS // 2 :]
+        trainer = make_trainer(index, training, Path(name), given.steps, given.seed)
+        if given.probe:
+            results["probe"] = [play(trainer, one, held_out[:16]) for one in INSTRUCTIONS]
+        else:
+            results[f"{given.arm}-{given.seed}"] = train(trainer, given.arm, given.seed, held_out)
+    print(json.dumps(results, indent=1))
+    if given.json:
+        given.json.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
