@@ -51,6 +51,10 @@ INSTRUCTIONS: Final = (
     "Which word is described? First write <search> the description </search>. When you see the passages, "
     "write <answer> the word </answer>.",
     "You may search with <search> and </search>. Give the answer inside <answer> and </answer>.",
+    "Find the word. Two examples:\n\nthe young of a dog\n<search> the young of a dog </search>\n"
+    "<information>puppy: the young of a dog</information>\n<answer> puppy </answer>\n\n"
+    "a building for aircraft\n<search> a building for aircraft </search>\n"
+    "<information>hangar: a building for aircraft</information>\n<answer> hangar </answer>\n\nNow:",
 )
 
 
