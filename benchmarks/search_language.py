@@ -1,13 +1,12 @@
-"""Train a real language model as a search agent over WordNet, under an instruction that evolves (INSPO).
+"""Let a real language model search WordNet, and train it with INSPO.
 
-    python benchmarks/search_language.py --probe [--json FILE]
-    python benchmarks/search_language.py --arm static|inspo [--steps N] [--seed N] [--json FILE]
+    python benchmarks/search_language.py [--steps N] [--json FILE]
 
 The policy is SmolLM2-135M-Instruct (`COEVO_MODEL`, by default what `prompt-coevo smollm2` makes), the
 passages all synsets of WordNet 3.0, as "words: gloss", in a `bm25` index in the trainer's process. A
-question is a noun's gloss, and any word of the synset is right. `probe` plays episodes under each
-instruction without training. The teacher draws from INSTRUCTIONS, which it knows; `static` keeps the first
-one, Search-R1's. WordNet needs `apt-get` (`tests/helpers/lucene.py`).
+question is the gloss of a synset, and any of its words is right. First, episodes are played under each of
+INSTRUCTIONS without training; then TRL trains under INSPO, from Search-R1's instruction, with a teacher
+that proposes the others. WordNet needs `apt-get` (`tests/helpers/lucene.py`).
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ import random
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -43,7 +41,7 @@ from prompt_coevo.retrieval.index.build import Request, build  # noqa: E402
 Row: TypeAlias = dict[str, Any]
 
 MODEL: Final = os.environ.get("COEVO_MODEL") or str(default_folder())
-QUESTIONS, PER_STEP, GROUP = 96, 2, 8
+QUESTIONS, PER_STEP, GROUP = 32, 2, 8
 INSTRUCTIONS: Final = (
     SEARCH_INSTRUCTION,
     "Search first, then answer with the word that the passage begins with. For example: "
@@ -75,8 +73,8 @@ def world(folder: Path) -> tuple[Path, list[Row]]:
     return folder / "index", rows
 
 
-def make_trainer(index: Path, rows: Sequence[Row], folder: Path, steps: int, seed: int) -> Any:
-    torch.manual_seed(seed)
+def make_trainer(index: Path, rows: Sequence[Row], folder: Path, steps: int) -> Any:
+    torch.manual_seed(0)
     tokenizer = transformers.AutoTokenizer.from_pretrained(MODEL)
     tokenizer.chat_template = CHAT
     trainer = trl.GRPOTrainer(
@@ -101,35 +99,31 @@ def make_trainer(index: Path, rows: Sequence[Row], folder: Path, steps: int, see
             save_strategy="no",
             logging_steps=1,
             disable_tqdm=True,
-            seed=seed,
         ),
     )
     trainer.remove_callback(transformers.PrinterCallback)
     return trainer
 
 
-def settings(seed: int) -> Row:
-    pool = list(INSTRUCTIONS[1:])
-    random.Random(seed).shuffle(pool)
+def teach(prompt: str) -> str:
+    return "\n".join(f"<ins_{n}>{text}</ins_{n}>" for n, text in enumerate(INSTRUCTIONS[1:], 1))
 
-    def teach(prompt: str) -> str:
-        return "\n".join(f"<ins_{n}>{text}</ins_{n}>" for n, text in enumerate(pool, 1))
 
+def settings() -> Row:
     return {
-        "seed": seed,
         "algorithms": ("inspo",),
         "ground_truth_column": "golden_answers",
         "placement": {"instruction": "prefix"},
         "reflection": {"function": teach},
         "inspo": {
             "instruction": SEARCH_INSTRUCTION,
-            "population_size": 3,
+            "population_size": 5,
             "paraphrase": False,
-            "prune_every": 3,
-            "evolve_every": 3,
+            "prune_every": 2,
+            "evolve_every": 2,
             "evolve_until": 1000,
             "verify_size": 8,
-            "candidates_per_call": len(pool),
+            "candidates_per_call": len(INSTRUCTIONS) - 1,
         },
     }
 
@@ -137,7 +131,8 @@ def settings(seed: int) -> Row:
 def play(trainer: Any, instruction: str, rows: Sequence[Row]) -> Row:
     """Play an episode per question; return the shares that searched, answered, and were right."""
     prompts = [
-        [{"role": "user", "content": f"{instruction}\n\n{row['prompt'][0]['content']}"}] for row in rows
+        [{"role": "user", "content": f"{instruction}\n\n{row['prompt'][0]['content']}"}]
+        for row in rows
     ]
     with torch.no_grad():
         found = trainer.rollout_func(prompts, trainer)
@@ -168,39 +163,31 @@ class Log(transformers.TrainerCallback):  # type: ignore[misc]
             print(len(self.rewards), logs["reward"], flush=True)
 
 
-def train(trainer: Any, arm: str, seed: int, held_out: Sequence[Row]) -> Row:
-    started, log = time.process_time(), Log()
+def train(trainer: Any, held_out: Sequence[Row]) -> Row:
+    log = Log()
     trainer.add_callback(log)
-    callback = attach(trainer, settings(seed)) if arm == "inspo" else None
+    engine = attach(trainer, settings()).engine
     trainer.train()
-    best = SEARCH_INSTRUCTION if callback is None else callback.engine.best_instruction()
-    return {
-        "rewards": log.rewards,
-        "held_out": play(trainer, best, held_out),
-        "cpu_seconds": time.process_time() - started,
-    }
+    best = engine.evaluation_instruction() if engine else None
+    assert best is not None
+    return {"rewards": log.rewards, "held_out": play(trainer, best.text, held_out)}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--probe", action="store_true")
-    parser.add_argument("--arm", choices=("static", "inspo"), default="inspo")
-    parser.add_argument("--steps", type=int, default=24)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", type=Path, help="add the results there")
+    parser.add_argument("--steps", type=int, default=4)
+    parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    results: Row = json.loads(given.json.read_text()) if given.json and given.json.exists() else {}
     with tempfile.TemporaryDirectory() as name:
         index, rows = world(Path(name))
         training, held_out = rows[: QUESTIONS // 2], rows[QUESTIONS // 2 :]
-        trainer = make_trainer(index, training, Path(name), given.steps, given.seed)
-        if given.probe:
-            results["probe"] = [play(trainer, one, held_out[:16]) for one in INSTRUCTIONS]
-        else:
-            results[f"{given.arm}-{given.seed}"] = train(trainer, given.arm, given.seed, held_out)
-    print(json.dumps(results, indent=1))
+        trainer = make_trainer(index, training, Path(name), given.steps)
+        results: Row = {"untrained": [play(trainer, one, held_out) for one in INSTRUCTIONS]}
+        print(json.dumps(results, indent=1), flush=True)
+        results["inspo"] = train(trainer, held_out)
+    print(json.dumps(results["inspo"], indent=1))
     if given.json:
-        given.json.write_text(json.dumps(results, indent=1) + "\n")
+        given.json.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
@@ -65,6 +66,9 @@ class Limits:
     max_k: int = 100
     max_query_chars: int = 10_000
     max_queries: int = 16_384
+
+
+UNLIMITED: Final = Limits(sys.maxsize, sys.maxsize, sys.maxsize)
 
 
 def check_search(queries: Sequence[str], k: int, limits: Limits | None = None) -> None:

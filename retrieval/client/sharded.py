@@ -21,7 +21,7 @@ from prompt_coevo.retrieval.client.client import RemoteClient
 from prompt_coevo.retrieval.client.loop_thread import LoopThread
 from prompt_coevo.retrieval.errors import ReplicasDiffer, RetrieverUnavailable, is_outage
 from prompt_coevo.retrieval.outcomes import Attempt, PartialHits, raise_first
-from prompt_coevo.retrieval.retriever import Hit, IndexInfo, Limits, check_search
+from prompt_coevo.retrieval.retriever import UNLIMITED, Hit, IndexInfo, Limits, check_search
 from prompt_coevo.retrieval.shards import ShardOf
 
 logger = logging.getLogger(PROJECT)
@@ -58,7 +58,8 @@ class ShardedRetriever:
 
     A search waits for a shard for `total_timeout_s`. Then it raises RetrieverUnavailable; with `partial` it
     returns the other shards' hits as PartialHits, and leaves the shard out until its servers are back.
-    `options` are those of RemoteClient. Any number of threads and event loops may use it at once.
+    `limits` are none by default, because the servers have their own. `options` are those of RemoteClient.
+    Any number of threads and event loops may use it at once.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class ShardedRetriever:
         *,
         partial: bool = False,
         total_timeout_s: float = 10.0,
-        limits: Limits | None = None,
+        limits: Limits = UNLIMITED,
         **options: Any,
     ) -> None:
         if isinstance(shards, str) or not shards:
@@ -81,7 +82,7 @@ class ShardedRetriever:
             for number, urls in enumerate(shards, 1)
         ]
         # Long lists are sent in parts.
-        self._limits = dataclasses.replace(limits or Limits(), max_queries=sys.maxsize)
+        self._limits = dataclasses.replace(limits, max_queries=sys.maxsize)
         self._partial = partial
         self._info: IndexInfo | None = None
         self._comparing: asyncio.Task[IndexInfo] | None = None

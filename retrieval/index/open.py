@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 from prompt_coevo.retrieval.corpus import Corpus
 from prompt_coevo.retrieval.errors import IndexFileError, RetrieverError
 from prompt_coevo.retrieval.index import layout, manifest
 from prompt_coevo.retrieval.index.kinds import WORDS, open_parts
 from prompt_coevo.retrieval.index.manifest import Manifest
-from prompt_coevo.retrieval.retriever import Hit, IndexInfo, Limits, check_search
+from prompt_coevo.retrieval.retriever import UNLIMITED, Hit, IndexInfo, Limits, check_search
 from prompt_coevo.retrieval.shards import RowSearcher, Shard, ShardOf
-
-_UNLIMITED: Final = Limits(sys.maxsize, sys.maxsize, sys.maxsize)
 
 
 class PassageIndex:
@@ -127,7 +123,7 @@ def served_index(
     source = None if corpus is None else Path(corpus)
     if verify:
         manifest.verify(Path(folder), source)
-    return open_index(Path(folder), corpus=source, limits=_UNLIMITED, gpus=gpus, shard=shard)
+    return open_index(Path(folder), corpus=source, limits=UNLIMITED, gpus=gpus, shard=shard)
 
 
 def describe(folder: Path) -> IndexInfo:

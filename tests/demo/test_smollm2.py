@@ -172,21 +172,19 @@ def test_two_steps_of_training_and_what_is_left_of_them(folder: Path, tmp_path: 
     from prompt_coevo.demo.job import Job
     from prompt_coevo.demo.unnamed import train as unnamed
     from prompt_coevo.demo.unnamed.arms import ARMS, ROLLOUTS_PER_STEP
-    from prompt_coevo.demo.unnamed.tasks import Questions, split
+    from prompt_coevo.demo.unnamed.tasks import PLAIN, Questions, split
 
     training, held_out = split(0)
     logged: list[dict[str, float]] = []
     job = Job("stream", ARMS["stream"], 0, tmp_path, base=folder, budget=2 * ROLLOUTS_PER_STEP)
-    few = Questions(training, held_out[::10])
+    # What is sampled depends on the CPU: of the other questions, no group may have a success.
+    asked = [task for task in training if task.family in PLAIN]
+    few = Questions(asked, held_out[::10])
     result = unnamed.train(job, lambda spent, hard: None, logged.append, few)
     assert result.spent == (0, 32, 64)
     assert result.train_rollouts == 64
     assert len(logged) == 2
-    for (
-        one
-    ) in logged:  # what is sampled, and so whether any group of answers differs, depends on the CPU
-        assert 0 <= one["reward"] < 1
-        assert (one["grad_norm"] > 0) == (one["frac_reward_zero_std"] < 1)
+    assert all(0 <= one["reward"] < 1 and one["grad_norm"] > 0 for one in logged)
     assert set(result.said) == set(result.words) == {task.question for task in few.held_out}
     assert all(said for pair in result.said.values() for said in pair)
     assert (tmp_path / "coevo" / "events.jsonl").is_file()

@@ -21,7 +21,11 @@ def seconds(arm: str, of: str) -> tuple[int, int]:
 
 def test_what_it_is_stands_before_any_command_with_a_picture() -> None:
     before = README.split("```")[0]
-    for part in ("a plugin for\nTRL, VeRL and OpenRLHF", "every rollout fails", "trains the weights"):
+    for part in (
+        "a plugin for\nTRL, VeRL and OpenRLHF",
+        "every rollout fails",
+        "trains the weights",
+    ):
         assert part in before, part
     assert len(re.findall(r"^!\[.{40,}\]", before, re.MULTILINE)) == 1
 

@@ -34,7 +34,7 @@ from prompt_coevo.retrieval.index.build import Request, build
 from prompt_coevo.retrieval.index.open import open_index
 from prompt_coevo.retrieval.named import open_retriever
 from prompt_coevo.retrieval.outcomes import Attempt, PartialHits
-from prompt_coevo.retrieval.retriever import Hit, IndexInfo, Limits
+from prompt_coevo.retrieval.retriever import UNLIMITED, Hit, IndexInfo, Limits
 from prompt_coevo.retrieval.shards import ShardOf
 from prompt_coevo.retrieval.wire import read_reply, write_reply
 from prompt_coevo.retrieval.worker import Worker
@@ -240,12 +240,21 @@ def test_a_front_may_have_other_limits(served: list[str], index: Path) -> None:
                 merging.search([query], k)
             (attempt,) = asyncio.run(merging.search_each([query], k))
             assert isinstance(attempt, QueryError)
+
+
+def test_a_front_has_no_limits_but_its_servers() -> None:
+    """`serve --retriever sharded --set max_k=200` sets the limit of the server, not of the retriever."""
+    many = replace(PATIENT, limits=Limits(max_k=200))
     with (
-        serving(OneShard(1), replace(PATIENT, limits=Limits(max_k=200))) as one,
-        serving(OneShard(2), replace(PATIENT, limits=Limits(max_k=200))) as two,
-        joined([one, two], limits=Limits(max_k=200)) as merging,
+        serving(OneShard(1), many) as one,
+        serving(OneShard(2), many) as two,
+        joined([one, two]) as merging,
+        serving(merging, many) as front,
+        contextlib.closing(RemoteRetriever(front, limits=UNLIMITED)) as remote,
     ):
-        assert len(merging.search(["q"], 150)[0]) == 150
+        assert len(remote.search(["q"], 150)[0]) == 150
+        with pytest.raises(QueryError, match="k must be a number from 1 to 200, but is 201"):
+            remote.search(["q"], 201)
 
 
 def test_searches_that_wait_for_the_first_answer_wait_together() -> None:
