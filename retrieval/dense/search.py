@@ -122,8 +122,8 @@ class FaissVectors:
         return scores, numbers
 
     def _options(self, k: int) -> dict[str, Any]:
-        """Let a graph keep enough candidates for more hits than usual, as rank fusion asks for."""
-        if not self._is_graph or k <= self.index.hnsw.efSearch:
+        """Let a graph keep twice as many candidates as hits, since rank fusion asks for many."""
+        if not self._is_graph or 2 * k <= self.index.hnsw.efSearch:
             return {}
         return {"params": self._faiss.SearchParametersHNSW(efSearch=2 * k)}
 
