@@ -18,8 +18,8 @@ class PreflightSettings(Section):
     """Ask the reflection model one short question before the first step. Without an answer, `refuse` ends
     the run and `warn` trains anyway. `off` (or `false`) does not ask."""
     dry_run: bool = False
-    """Run the checks and score one group of rollouts, print the findings, and exit without training:
-    status 0, or 1 if there is a problem."""
+    """Run the checks (in TRL and your own loop also one group of rollouts), print the findings, and exit
+    without training: status 0, or 1 if there is a problem."""
 
     @field_validator("reflection", mode="before")
     @classmethod
