@@ -104,7 +104,7 @@ def test_what_the_results_say_of_other_tables(blocks: Any) -> None:
     assert [_mean(cell) > 0.9 for cell in rules["GRPO"]].count(True) == 2
     assert [_mean(cell) for cell in rules["GRPO"]].count(0.0) == 4
     verified = {cells[0]: cells[4:] for cells in _rows(blocks["tabular-instructions"]())}
-    assert "with verification above without, but in E" in text
+    assert "verification above none, except in E" in text
     signs = [_high(cell) < 0 for cell in verified["INSPO, no verification"]]
     assert signs == [False, False, True]
     hints = {cells[0]: cells[4:] for cells in _rows(blocks["tabular"]())}
