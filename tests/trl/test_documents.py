@@ -140,11 +140,13 @@ def test_the_quick_starts_data(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    write_questions(tmp_path / "questions.jsonl")
+    write_questions(tmp_path / "questions.jsonl", solution="Count.")
     out = run(block, {})["out"]
-    assert len((out / "train.jsonl").read_text("utf-8").splitlines()) == len(TASKS)
+    lines = (out / "train.jsonl").read_text("utf-8").splitlines()
+    assert [json.loads(line)["solution"] for line in lines] == ["Count."] * len(TASKS)
     table = pd.read_parquet(out / "train.parquet")
     assert table["reward_model"][0]["ground_truth"] == spell(TASKS[0].answer)
+    assert table["extra_info"][0] == {"solution": "Count."}
 
 
 @pytest.mark.parametrize("block", blocks_for("trl", "adapter"), ids=str)
@@ -169,8 +171,8 @@ def test_every_block_has_a_test() -> None:
     assert {block.prepared for block in blocks_for("trl")} == tested
 
 
-def write_questions(path: Path) -> None:
-    questions = [{"question": task.question, "answer": spell(task.answer)} for task in TASKS]
+def write_questions(path: Path, **more: str) -> None:
+    questions = [{"question": one.question, "answer": spell(one.answer), **more} for one in TASKS]
     path.write_text("".join(json.dumps(row) + "\n" for row in questions), "utf-8")
 
 
