@@ -160,16 +160,17 @@ class Verdict:
         """Return the run's summary with the verdict added, in front if there is one."""
         if not self.outcomes.found_hard:
             return came
-        if came.for_nothing and self.word == "cannot be told":
-            text = came.text
-        elif self.word == "cannot be told":
-            text = f"{came.text}; {self.sentence}"
+        text, lines = came.text, tuple(self.lines())
+        if self.word != "cannot be told":
+            text = f"{self.sentence}. {text}"
+        elif came.for_nothing:  # the reason stands alone in the first line
+            lines = (self.sentence, *lines)
         else:
-            text = f"{self.sentence}. {came.text}"
+            text = f"{text}; {self.sentence}"
         return Summary(
             text,
             came.for_nothing or self.word == "did harm",
-            tuple(self.lines()),
+            lines,
             self.to_json(),
         )
 

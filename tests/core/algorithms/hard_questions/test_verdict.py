@@ -122,6 +122,14 @@ def test_the_word_is_the_intervals(
     assert json.loads(json.dumps(told.findings))["verdict"] == word
 
 
+def test_a_run_for_nothing_says_too_that_it_cannot_be_told() -> None:
+    outcomes = Outcomes(0.2, 1.0)
+    outcomes.observe(group("q", [0.0] * 4), 1, enters=True)
+    told = Verdict(outcomes, 3, None, "compare").told(Summary("0 templates", for_nothing=True))
+    assert told.text == "0 templates"
+    assert told.lines[0] == "whether it helped cannot be told: compare"
+
+
 def test_without_a_hard_question_there_is_nothing_to_judge() -> None:
     verdict = Verdict(Outcomes(0.2, 1.0), 3, None, "why")
     came = Summary("0 templates", True)
