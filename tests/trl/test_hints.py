@@ -48,3 +48,15 @@ def test_a_column_that_is_not_there(make_trainer: Any) -> None:
     trainer = make_trainer(reward_funcs=score)
     with pytest.raises(DatasetError, match=r"no column 'solution' \(hints\.column\)"):
         attach(trainer, {"algorithms": "hints", "question_id_column": "id"})
+
+
+def test_a_run_shorter_than_an_epoch_shows_no_hint_and_says_so(
+    make_trainer: Any, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trainer = with_solutions(make_trainer(max_steps=2, reward_funcs=score))
+    attach(trainer, {"algorithms": "hints", "question_id_column": "id"})
+    trainer.train()
+    assert "no hint will ever be shown, because the run has 0.5 epochs" in caplog.text
+    printed = capsys.readouterr().err
+    assert "hints: no hint was shown, because" in printed
+    assert "see more: prompt-coevo report" in printed

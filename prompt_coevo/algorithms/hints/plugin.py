@@ -26,6 +26,7 @@ from prompt_coevo.types import (
     Group,
     MemberPlan,
     OfRound,
+    Summary,
 )
 
 logger = logging.getLogger(PROJECT)
@@ -116,6 +117,21 @@ class Hints:
             "hints_shown": self._stairs.mean_fraction,
             **self._last_round,
         }
+
+    @hookimpl
+    def coevo_summary(self) -> Summary:
+        stairs = self._stairs
+        if stairs.hinted:
+            shown = f"{stairs.hinted} questions were given hints"
+            return Summary(f"{shown}; {stairs.weaned} of them are solved without one now")
+        if not stairs.found_hard:
+            why = f"no question was found hard (hints.threshold = {self._settings.threshold:g})"
+        else:
+            why = (
+                f"of {stairs.found_hard} hard questions none that has a hint came again; train for more "
+                "than one epoch"
+            )
+        return Summary(f"no hint was shown, because {why}", for_nothing=True)
 
 
 def beginning(

@@ -16,6 +16,7 @@ class StaircaseState(TypedDict):
 
     hard: list[str]
     fractions: dict[str, float]
+    hinted: list[str]
 
 
 class Staircase:
@@ -30,6 +31,8 @@ class Staircase:
         self._hard: set[str] = set()
         self._fractions: dict[str, float] = {}
         """Fractions of all questions that were ever hard."""
+        self._hinted: set[str] = set()
+        """All questions of which a rollout had a hint."""
 
     def __len__(self) -> int:
         return len(self._hard)
@@ -37,6 +40,21 @@ class Staircase:
     def fraction(self, question_id: str) -> float:
         """Return the fraction of its solution to show: 0 if the question is not hard, or needs no hint."""
         return self._fractions[question_id] if question_id in self._hard else 0.0
+
+    @property
+    def found_hard(self) -> int:
+        """Count the questions that were ever hard."""
+        return len(self._fractions)
+
+    @property
+    def hinted(self) -> int:
+        """Count the questions that were ever shown a hint."""
+        return len(self._hinted)
+
+    @property
+    def weaned(self) -> int:
+        """Count the hinted questions whose latest bare rollouts were no longer hard."""
+        return len(self._hinted - self._hard)
 
     @property
     def mean_fraction(self) -> float:
@@ -49,6 +67,8 @@ class Staircase:
         bare = _mean(group, templated=False)
         hinted = _mean(group, templated=True)
         question_id = group.question_id
+        if any(one.assignment.templated for one in group.rollouts):
+            self._hinted.add(question_id)
         if bare is not None:
             (self._hard.add if bare < self._settings.threshold else self._hard.discard)(question_id)
         if question_id in self._hard:
@@ -70,11 +90,16 @@ class Staircase:
             self._fractions[question_id] = min(max(moved, 0.0), self._settings.fraction)
 
     def to_json(self) -> StaircaseState:
-        return {"hard": sorted(self._hard), "fractions": self._fractions}
+        return {
+            "hard": sorted(self._hard),
+            "fractions": self._fractions,
+            "hinted": sorted(self._hinted),
+        }
 
     def load(self, state: StaircaseState) -> None:
         self._hard = set(state["hard"])
         self._fractions = dict(state["fractions"])
+        self._hinted = set(state["hinted"])
 
 
 def _mean(group: Group, *, templated: bool) -> float | None:

@@ -229,3 +229,6 @@ def test_a_column_of_hints_that_a_run_would_refuse(tmp_path: Path, hint: Any, sa
         path.read_text().replace(f'"solution": {json.dumps(hint)}', '"solution": "2+2"')
     )
     assert run("--data", path, "--set", "algorithms=hints")[0] == 0
+    status, page, _ = run("--data", path, "--set", "algorithms=hints", "--epochs", "1")
+    assert status == 1
+    assert "no hint will ever be shown" in " ".join(page.split())

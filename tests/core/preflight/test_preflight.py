@@ -388,6 +388,7 @@ def of_p2o(**section: Any) -> dict[str, Any]:
 
 FUNCTION = {"reflection": {"function": len}}
 INSPO = {"algorithms": "inspo", "inspo": {"instruction": "Think."}}
+HINTS = {"algorithms": "hints"}
 NO_SIGHT = {"stream": {"first_sight": False}}
 NEVER = [
     (NO_SIGHT, {"epochs": 1.0, "steps": 40}, "the run has one epoch and meets no question twice"),
@@ -408,6 +409,14 @@ NEVER = [
     (of_p2o(search_every=50), {"epochs": 1.0, "steps": 50}, "search_every = 50"),
     (of_p2o(search_every=49), {"epochs": 1.0, "steps": 50}, None),
     (of_p2o(min_hard=50), {"epochs": 9.0}, "needs 50 hard ones"),
+    (
+        HINTS,
+        {"epochs": 1.0, "steps": 40},
+        "no hint will ever be shown, because the run has one epoch",
+    ),
+    (HINTS, {"epochs": 0.5, "steps": 20}, "the run has 0.5 epochs and meets no question twice"),
+    (HINTS, {"epochs": 1.5, "steps": 60}, None),
+    (HINTS, {"epochs": 1.0, "rows": 60}, None),
     (INSPO, {"epochs": 1.0, "steps": 15}, "the run has 15 steps with new rollouts"),
     (INSPO, {"epochs": 1.0, "steps": 16}, None),
     (INSPO, {"steps": 30, "updates_per_round": 2.0}, "the run has 15 steps with new rollouts"),
@@ -432,6 +441,8 @@ UNKNOWN = [
     ({}, {"epochs": 2.0}, None),
     ({"stream": {"reply_steps": 2}}, {"epochs": 2.0}, "steps"),
     ({"stream": {"first_sight": True}}, {}, "steps"),
+    (HINTS, {"steps": 9}, "epochs"),
+    (HINTS, {"epochs": 2.0}, None),
     (of_p2o(), {"steps": 50}, "epochs"),
     (of_p2o(), {"epochs": 3.0}, None),
     (of_p2o(search_every=50), {"epochs": 3.0}, "steps"),

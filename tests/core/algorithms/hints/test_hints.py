@@ -186,6 +186,54 @@ def test_unfit_rollouts_say_nothing(policy: Any) -> None:
     assert shown(engine) == ""
 
 
+def ending(engine: Coevolution, policy: Any, caplog: pytest.LogCaptureFixture) -> str:
+    """End a run and return the first line of what the log then says."""
+    caplog.clear()
+    caplog.set_level("INFO", "prompt_coevo")
+    engine.end(policy)
+    return caplog.messages[0]
+
+
+def test_a_run_ends_by_saying_what_came_of_the_hints(
+    policy: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = engine_of(policy, {"fraction": 1.0})
+    play(engine, policy, bare=0.0, hinted=0.0)
+    play(engine, policy, bare=0.0, hinted=1.0)
+    assert ending(engine, policy, caplog) == (
+        "hints: 1 questions were given hints; 0 of them are solved without one now"
+    )
+    resumed = Coevolution.from_settings(engine.settings)
+    resumed.load_state_dict(engine.state_dict())
+    resumed.begin(policy)
+    play(resumed, policy, bare=1.0, hinted=1.0)
+    assert "1 questions were given hints; 1 of them" in ending(resumed, policy, caplog)
+
+
+@pytest.mark.parametrize(
+    ("rewards", "solution", "reason"),
+    [
+        ((1.0, 1.0), "a b", "no question was found hard (hints.threshold = 0.2)"),
+        ((0.0,), "a b", "of 1 hard questions none that has a hint came again; train for more"),
+        ((0.0, 0.0), "", "of 1 hard questions none that has a hint came again"),
+    ],
+)
+def test_a_run_without_hints_says_why(
+    rewards: Sequence[float],
+    solution: str,
+    reason: str,
+    policy: Any,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    policy.questions["q1"] = replace(policy.questions["q1"], columns={"solution": solution})
+    engine = engine_of(policy)
+    for reward in rewards:
+        play(engine, policy, bare=reward, hinted=reward)
+    assert ending(engine, policy, caplog).startswith(f"hints: no hint was shown, because {reason}")
+    assert "no hint was shown" in capsys.readouterr().err  # between rules, not to be overlooked
+
+
 def test_a_resumed_run_hints_as_the_one_that_was_killed(policy: Any) -> None:
     engine = engine_of(policy, {"fraction": 1.0})
     play(engine, policy, bare=0.0, hinted=0.0)
