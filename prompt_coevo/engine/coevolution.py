@@ -140,9 +140,8 @@ class Coevolution:
     def begin(self, policy: Policy, workload: Workload | None = None) -> None:
         """Begin training; load a checkpoint's state first. May ask `policy` for rollouts.
 
-        `workload` describes what the trainer will train on, if it knows. Raise StateError for a ledger that
-        cannot be used, PreflightError for a reflection model that does not answer, and SystemExit at the
-        end of a dry run (`preflight.dry_run`).
+        `workload` describes what the trainer will train on, if known. Raise StateError for an unusable
+        ledger, PreflightError for a reflection model that does not answer, SystemExit after a dry run.
         """
         if self.settings.preflight.dry_run:
             raise SystemExit(self.dry_run(policy, workload))
@@ -160,6 +159,7 @@ class Coevolution:
         clear_for_training(self.settings, self.preflight(policy, workload))
         self.context.workload = workload
         self._plugins.each(hookspecs.coevo_train_begin, policy=policy)
+        opening.say_what_was_resumed(self.context, self._metrics)
 
     def dataset_replaced(self, dataset: Dataset) -> None:
         """Switch to another training dataset. Call it before `begin` or `load_state_dict`.
@@ -274,7 +274,7 @@ class Coevolution:
         self._check_names(saved.plugins, where)
         self._check_run(saved.run, where)
         attempt = max(self.policy_version.attempt, saved.attempt + 1)
-        self.context.resume_at(PolicyVersion(attempt, saved.step))
+        self.context.resume_at(PolicyVersion(attempt, saved.step), where)
         self._round = saved.round
         self.epochs = saved.epochs
         self._rounds.clear()

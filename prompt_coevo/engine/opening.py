@@ -8,15 +8,25 @@ from pathlib import Path
 from typing import Final
 
 from prompt_coevo.engine import run_lock
+from prompt_coevo.engine.metrics import Metrics
 from prompt_coevo.engine.run_context import RunContext
+from prompt_coevo.engine.summary import say
 from prompt_coevo.errors import StateError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.reflection.ledger import CALLS, Ledger
 from prompt_coevo.reflection.moved_ledger import can_become, current, is_same, move, start_of
+from prompt_coevo.visible import in_a_line
 
 logger = logging.getLogger(PROJECT)
 
 _BUDGETS: Final = ("max_calls", "max_total_tokens", "max_usd")
+_TAKEN_UP: Final = {
+    "coevo/templates_in_use": "templates in use",
+    "coevo/cover_templates": "templates in use",
+    "coevo/hard_samples": "hard questions",
+    "coevo/hints_hard": "hard questions",
+    "coevo/reflection_calls": "calls to the reflection model so far",
+}
 
 
 def say_what_was_lost(context: RunContext) -> None:
@@ -43,6 +53,17 @@ def say_what_was_there(context: RunContext) -> None:
         "appended to them; give the trainer another output directory to keep them apart",
         context.folder,
     )
+
+
+def say_what_was_resumed(context: RunContext, metrics: Metrics) -> None:
+    """Say once, after training began, which checkpoint was loaded and what the methods took up from it."""
+    where, context.resumed_from = context.resumed_from, None
+    if where is None:
+        return
+    known = metrics.collect()
+    told = [f"{known[name]:g} {what}" for name, what in _TAKEN_UP.items() if name in known]
+    line = f"resumed from {where} at step {context.policy_version.step}"
+    say([in_a_line(f"{line}: {', '.join(told)}" if told else line)])
 
 
 def take_ledger_along(context: RunContext, run: str, ledgers: Sequence[Path], where: str) -> None:

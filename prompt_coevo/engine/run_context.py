@@ -72,6 +72,8 @@ class RunContext:
         """Early signs of this training; its last log lines repeat them."""
         self.resumed_step: int | None = None
         """The step of the checkpoint that was resumed; None for a new run."""
+        self.resumed_from: str | None = None
+        """The checkpoint that was loaded; None once the log has said so."""
         self.plugins = Plugins(on_error=self._report, secrets=self._secrets)
         self.methods: Mapping[str, Method] = methods_of(settings)
         self.model: PaidReplies | None = None
@@ -202,9 +204,10 @@ class RunContext:
 
     # Inside
 
-    def resume_at(self, version: PolicyVersion) -> None:
+    def resume_at(self, version: PolicyVersion, where: str) -> None:
         """Set the version of the weights after a state was loaded."""
         self.policy_version, self.resumed_step = version, version.step
+        self.resumed_from = where
 
     def _note_call(self, event: str, **fields: JSON) -> None:
         if isinstance(prompt := fields.get("prompt"), str):

@@ -34,7 +34,7 @@ def tell_what_came_of_it(context: RunContext, rounds: OpenRounds) -> None:
         lines.append(f"see more: prompt-coevo report {context.folder.parent}")
     findings = {name: dict(one.findings) for name, one in told if one.findings is not None}
     context.note("summary", text=text, for_nothing=for_nothing, lines=lines, findings=findings)
-    _say([in_a_line(one, _LONGEST) for one in (text, *lines)], for_nothing=for_nothing)
+    say([in_a_line(one, _LONGEST) for one in (text, *lines)], for_nothing=for_nothing)
 
 
 def _never_called(context: RunContext, rounds: OpenRounds) -> list[str]:
@@ -81,7 +81,8 @@ def _failures(context: RunContext) -> list[str]:
     return [f"the reflection model failed {errors} of {calls} times{reason}"]
 
 
-def _say(lines: Sequence[str], *, for_nothing: bool) -> None:
+def say(lines: Sequence[str], *, for_nothing: bool = False) -> None:
+    """Log lines, and print them if the log would not show them; between two rules if `for_nothing`."""
     level = logging.WARNING if for_nothing else logging.INFO
     shown = "\n".join(f"prompt_coevo: {line}" for line in lines)
     if for_nothing:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from helpers.families import Families, engine_with, run
 from prompt_coevo import Coevolution, Settings
 from prompt_coevo.types import Assignment, Question, Rollout
 
@@ -102,3 +103,24 @@ def test_no_decision_differs(seed: int, tmp_path: Path) -> None:
             continue
         break
     assert decided == whole
+
+
+def test_a_resumed_run_says_from_where_and_with_what(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "prompt_coevo")
+    engine, policy = engine_with(), Families()
+    run(engine, policy, 2)
+    assert not [line for line in caplog.messages if line.startswith("resumed")]
+    known = engine.metrics()
+    again = engine_with()
+    again.load_state_dict(json.loads(json.dumps(engine.state_dict())), "the file s.json")
+    again.begin(policy)
+    again.end(policy)
+    again.begin(policy)
+    (line,) = [line for line in caplog.messages if line.startswith("resumed")]
+    assert line == (
+        f"resumed from the file s.json at step {engine.policy_version.step}: "
+        f"{known['coevo/templates_in_use']:g} templates in use, "
+        f"{known['coevo/hard_samples']:g} hard questions, "
+        f"{known['coevo/reflection_calls']:g} calls to the reflection model so far"
+    )
+    assert known["coevo/templates_in_use"] > 0
