@@ -271,7 +271,7 @@ class Coevolution:
         """Resume from a checkpoint, as a new attempt. `ledgers` are the ledger files of the run's earlier
         calls, if it wrote to another folder. Raise StateError if the state does not fit."""
         saved = unseal(state, where)
-        self._check_names(saved.plugins, where)
+        states = opening.states_to_load(self.context, saved.plugins, where)
         self._check_run(saved.run, where)
         attempt = max(self.policy_version.attempt, saved.attempt + 1)
         self.context.resume_at(PolicyVersion(attempt, saved.step), where)
@@ -286,7 +286,7 @@ class Coevolution:
         spent = opening.spent_before(self.context, saved.reflection, run, ledgers, where)
         self.context.ledger.carry_over(spent)
         self._under_way = True
-        for name, text in saved.plugins.items():
+        for name, text in states.items():
             try:
                 self._plugins.only(name, hookspecs.coevo_load_state, state=json.loads(text))
             except StateError:
@@ -320,21 +320,6 @@ class Coevolution:
         self._ended = True
         sign = self.context.early_said[0]
         raise EarlySignError(f'{sign} (to train anyway: early_signs = "warn")')
-
-    def _check_names(self, saved: Mapping[str, JSON], where: str) -> None:
-        for name in saved:
-            if name not in self._plugins.names and name != "journal":  # a sink, which may be off
-                raise StateError(
-                    f"{where} holds the state of {name!r}, which is not active in this run; add it to "
-                    "the settings, or start without this checkpoint"
-                )
-        for method in self.context.methods.values():
-            has_state = self._plugins.implements(method.name, hookspecs.coevo_state)
-            if has_state and method.name not in saved:
-                raise StateError(
-                    f"{where} holds no state of {method.name!r}, which would start anew in the middle of "
-                    "the run; resume from another checkpoint, or start without this one"
-                )
 
     def _check_run(self, saved: Mapping[str, JSON], where: str) -> None:
         if not (differences := self.context.identity.differences(saved)):

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from prompt_coevo import hookspecs
 from prompt_coevo.engine import run_lock
 from prompt_coevo.engine.metrics import Metrics
 from prompt_coevo.engine.run_context import RunContext
@@ -64,6 +65,41 @@ def say_what_was_resumed(context: RunContext, metrics: Metrics) -> None:
     told = [f"{known[name]:g} {what}" for name, what in _TAKEN_UP.items() if name in known]
     line = f"resumed from {where} at step {context.policy_version.step}"
     say([in_a_line(f"{line}: {', '.join(told)}" if told else line)])
+
+
+def states_to_load(context: RunContext, saved: Mapping[str, str], where: str) -> dict[str, str]:
+    """Return the states in a checkpoint that this run's plugins load.
+
+    Raise StateError for the state of a plugin that is not active, and for an active method without one;
+    with `resume = "force"` warn, drop the former, and let the latter start without a state.
+    """
+    plugins, methods = context.plugins, context.methods.values()
+    # "journal" is a sink, which may be off.
+    idle = [name for name in saved if name not in plugins.names and name != "journal"]
+    stateful = [one.name for one in methods if plugins.implements(one.name, hookspecs.coevo_state)]
+    new = [name for name in stateful if name not in saved]
+    forced = context.settings.resume == "force"
+    if idle and not forced:
+        raise StateError(
+            f"{where} holds the state of {_named(idle)}, which is not active in this run; restore the "
+            'earlier settings, start without this checkpoint, or set resume = "force" to drop that state'
+        )
+    if new and not forced:
+        raise StateError(
+            f"{where} holds no state of {_named(new)}, which would start anew in the middle of the run; "
+            "resume from another checkpoint, start without this one, or set resume = "
+            '"force" to start it anew'
+        )
+    if idle or new:
+        told = [f"the state of {_named(idle)}, not active in this run, is dropped"] if idle else []
+        told += [f"{_named(new)} starts without a state"] if new else []
+        logger.warning("resumed from %s: %s", where, "; ".join(told))
+        context.note("states_dropped", dropped=idle, without_state=new)
+    return {name: text for name, text in saved.items() if name not in idle}
+
+
+def _named(names: Sequence[str]) -> str:
+    return " and ".join(map(repr, names))
 
 
 def take_ledger_along(context: RunContext, run: str, ledgers: Sequence[Path], where: str) -> None:
