@@ -13,7 +13,8 @@ from prompt_coevo.types import Candidate, Group
 
 @dataclass
 class Outcome:
-    """A question that was found hard, or (`hard` False) first met after one like it was found hard.
+    """A question that was found hard, or first met after one like it was found hard. The latter has `hard`
+    False until it is hard itself.
 
     `latest` is the share of bare (untemplated) rollouts that succeeded in the latest group; None until
     there is a group after the one by which it entered. `since` is the step from which that share is `tau`
@@ -79,6 +80,7 @@ class Outcomes:
             if not follows:
                 return
             outcome = self._by_question[group.question_id] = Outcome(hard=hard)
+        outcome.hard |= hard
         share = group.bare.solved_share(self._solved_at)
         if share is not None:
             outcome.latest = share

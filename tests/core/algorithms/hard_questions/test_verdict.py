@@ -87,6 +87,16 @@ def test_a_group_that_was_not_judged_changes_nothing() -> None:
     assert dict(outcomes)["q"].latest == 1.0
 
 
+def test_a_question_that_turns_hard_after_one_like_it_counts_as_hard() -> None:
+    outcomes = Outcomes(0.2, 1.0)
+    outcomes.observe(group("q", [1.0] * 4), 1, enters=False, follows=True, hard=False)
+    assert outcomes.found_hard == 0
+    outcomes.observe(group("q", [0.0] * 4), 2, enters=False, hard=True)
+    assert (outcomes.found_hard, len(outcomes.solved())) == (1, 0)
+    outcomes.observe(group("q", [1.0] * 4), 3, enters=False, hard=False)
+    assert (outcomes.found_hard, len(outcomes.solved())) == (1, 1)
+
+
 def test_outcomes_survive_a_checkpoint() -> None:
     outcomes, again = Outcomes(0.2, 1.0), Outcomes(0.2, 1.0)
     outcomes.observe(group("q", [0.0] * 4), 1, enters=True)
