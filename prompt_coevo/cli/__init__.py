@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import typer
@@ -50,6 +51,10 @@ def _options(
 
 def main() -> None:
     """Run the command line. Print a known error as one sentence and exit with status 2."""
+    if (
+        not sys.flags.safe_path
+    ):  # as `python -m` does; settings name functions of the user's own files
+        sys.path.insert(0, os.getcwd())
     try:
         app()
     except CoevoError as error:

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -104,6 +105,23 @@ def test_without_questions_settings_and_model_are_looked_at() -> None:
     status, page, _ = run("--set", "reflection.function=builtins:len")
     assert status == 0
     assert [line.split()[1] for line in page.splitlines()[:2]] == ["settings", "reflection"]
+
+
+def test_a_function_in_the_current_directory_is_found(tmp_path: Path) -> None:
+    """As installed, the command is a script in another directory."""
+    (tmp_path / "teacher.py").write_text("def write(prompt: str) -> str:\n    return prompt\n")
+    script = tmp_path / "bin" / "prompt-coevo"
+    script.parent.mkdir()
+    script.write_text("from prompt_coevo.cli import main\nmain()\n")
+    told = subprocess.run(
+        [sys.executable, script, "check", "--set", "reflection.function=teacher:write"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={name: one for name, one in os.environ.items() if name != "PYTHONSAFEPATH"},
+    )
+    assert told.returncode == 0, told.stdout + told.stderr
 
 
 @pytest.mark.parametrize(
