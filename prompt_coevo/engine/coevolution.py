@@ -22,7 +22,7 @@ from prompt_coevo.engine.rounds import OpenRounds
 from prompt_coevo.engine.run_context import RunContext
 from prompt_coevo.engine.state import seal, unseal, write_view
 from prompt_coevo.engine.summary import tell_what_came_of_it
-from prompt_coevo.errors import EarlySignError, StateError
+from prompt_coevo.errors import CoevoError, EarlySignError, StateError
 from prompt_coevo.lines import JSON
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.policy import Policy
@@ -156,9 +156,13 @@ class Coevolution:
             self.context.ledger.go_on(digest, continues=digest)
         self._under_way, self._ended = True, False
         self.context.early_said.clear()
-        clear_for_training(self.settings, self.preflight(policy, workload))
-        self.context.workload = workload
-        self._plugins.each(hookspecs.coevo_train_begin, policy=policy)
+        try:
+            clear_for_training(self.settings, self.preflight(policy, workload))
+            self.context.workload = workload
+            self._plugins.each(hookspecs.coevo_train_begin, policy=policy)
+        except CoevoError as error:
+            self.context.note("run_refused", reason=str(error))
+            raise
         opening.say_what_was_resumed(self.context, self._metrics)
 
     def dataset_replaced(self, dataset: Dataset) -> None:

@@ -16,6 +16,7 @@ from prompt_coevo.visible import in_a_line
 
 _SILENT: Final = frozenset({"text", "question"})
 _BEGINNINGS: Final = frozenset({"run_begins", "resumed"})
+_ENDS: Final = frozenset({"training_ended", "run_refused"})
 _LEFT_OUT: Final = frozenset({"time", "event", "attempt", "step"})
 _NO_EVENT: Final = "?  unreadable  a line that is no event"
 _LONGEST: Final = 160
@@ -30,7 +31,7 @@ class EventLines:
         self._folder = folder
         self._lines = NewLines(folder)
         self.ended = False
-        """True if the last event says that training is over."""
+        """True if the last event says that training is over, or was refused."""
 
     def latest(self, count: int) -> list[str]:
         """Return the last `count` lines so far."""
@@ -46,7 +47,7 @@ class EventLines:
             if name in _BEGINNINGS:
                 check_format(Fields(event), self._folder)
             if name not in _SILENT:
-                self.ended = name == "training_ended"
+                self.ended = name in _ENDS
                 yield _line(name, event)
 
 

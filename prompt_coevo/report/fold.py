@@ -38,6 +38,9 @@ class Fold(Lineage):
     def _on_training_ended(self, event: Fields) -> None:
         self.run.ended = True
 
+    def _on_run_refused(self, event: Fields) -> None:
+        self.run.refused = event.text("reason")
+
     def _on_summary(self, event: Fields) -> None:
         lines = tuple(event.items("lines", str))
         self.run.ending = Ending(event.text("text"), lines, event.inside("findings").values)
@@ -76,6 +79,7 @@ class Fold(Lineage):
 
     def _on_metrics(self, event: Fields) -> None:
         self._step(event).metrics = event.by_name("metrics")
+        self.run.refused = None  # training was begun again in the same process
 
     def _on_rewards(self, event: Fields) -> None:
         step = self._step(event)

@@ -104,7 +104,7 @@ class Lineage:
         run.begun = run.begun or at.time
         run.settings = dict(event.inside("settings").values)
         run.noted = dict(event.inside("noted").values)
-        run.ended, run.ending = False, None
+        run.ended, run.ending, run.refused = False, None, None
         run.attempts.append(at)
 
     def _on_state_saved(self, event: Fields) -> None:

@@ -226,6 +226,8 @@ class Run:
     begun: str = ""
     last: Moment = NEVER
     ended: bool = False
+    refused: str | None = None
+    """Why the latest attempt was refused before its first step."""
     ending: Ending | None = None
     settings: dict[str, JSON] = field(default_factory=dict)
     noted: dict[str, JSON] = field(default_factory=dict)
@@ -248,6 +250,14 @@ class Run:
     notes: list[Note] = field(default_factory=list)
     others: dict[str, int] = field(default_factory=dict)
     """Counts of events that the report does not know, by name."""
+
+    @property
+    def state(self) -> str:
+        """Describe whether the run has ended, was refused, or neither, in words."""
+        if self.refused is not None:
+            attempt = f" of attempt {self.last.attempt}" if self.last.attempt else ""
+            return f"refused before the first step{attempt}: {self.refused}"
+        return "ended" if self.ended else "running, or killed"
 
     @property
     def methods(self) -> list[str]:

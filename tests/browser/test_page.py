@@ -56,6 +56,12 @@ def test_odd_numbers_stop_no_page(
     assert "<svg" in page(write(tmp_path, [begins, *metrics, uses]))
 
 
+def test_a_refused_start_is_told_as_the_state(tmp_path: Path) -> None:
+    refused = {"event": "run_refused", "reason": "no <model> answers"}
+    told = "refused before the first step: no &lt;model&gt; answers"
+    assert f"<dt>State</dt><dd>{told}</dd>" in page(write(tmp_path, [refused]))
+
+
 def test_nothing_is_loaded_from_anywhere(pages: dict[str, Path]) -> None:
     for path in pages.values():
         for tag, attributes in Tags(path.read_text()).found:

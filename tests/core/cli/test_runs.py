@@ -144,6 +144,11 @@ def test_a_run_that_goes_on_is_followed_until_it_ends(tmp_path: Path) -> None:
     assert tail.returncode == 0
 
 
+def test_a_refused_run_is_followed_no_further(tmp_path: Path) -> None:
+    write(tmp_path, [{"event": "run_refused", "reason": "no model answers"}])
+    assert "no model answers" in run("tail", tmp_path).stdout
+
+
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egood\rbad\x00"
 
 

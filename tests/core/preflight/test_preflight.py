@@ -18,6 +18,7 @@ from prompt_coevo import Coevolution, Settings, Workload, hookimpl, hookspecs
 from prompt_coevo.errors import HostError, OutOfStep, PreflightError
 from prompt_coevo.preflight import reflection_call
 from prompt_coevo.preflight.page import Line, Page
+from prompt_coevo.report.reading import read_run
 from prompt_coevo.types import Question, Summary
 from standins.openai_server import Raw, Slow, openai_server
 
@@ -91,13 +92,15 @@ def test_a_dead_reflection_model_ends_the_run_before_its_first_step(
     assert not policy.rollouts
 
 
-def test_a_server_that_is_down(policy: Any) -> None:
+def test_a_server_that_is_down(policy: Any, tmp_path: Path) -> None:
     with openai_server("ready") as server:
         base = server.base
     with pytest.raises(
         PreflightError, match=r"is http://127.0.0.1:\d+/v1 up, and can this machine"
-    ):
-        engine(base).begin(policy)
+    ) as refused:
+        engine(base, tmp_path).begin(policy)
+    run = read_run(tmp_path / "coevo")
+    assert run.state == f"refused before the first step: {refused.value}"
 
 
 def test_no_key(policy: Any) -> None:

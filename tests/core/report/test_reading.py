@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from helpers.journals import INSPO, P2O, STREAM, checked, run_in, write
+from prompt_coevo.engine.journal import FORMAT
 from prompt_coevo.report.reading import read_run
 from prompt_coevo.report.run import RunError
 
@@ -206,7 +207,9 @@ NAMES = ("reply", "candidate_checked", "candidate_verified", "population_changed
 NAMES += ("instruction_weights", "templates_assigned", "template_joined", "rewards", "text")
 
 
-@pytest.mark.parametrize("event", [*NAMES, "question", "gap", "resumed", "training_ended", "odd"])
+@pytest.mark.parametrize(
+    "event", [*NAMES, "question", "gap", "resumed", "run_refused", "training_ended", "odd"]
+)
 @pytest.mark.parametrize("value", [None, -1, 1e400, "x", [[]], {"id": []}, True])
 def test_fields_of_other_types_stop_nothing(event: str, value: Any, tmp_path: Path) -> None:
     names = "candidate parent request usage population added removed weights means pool cover uses"
@@ -243,6 +246,20 @@ def test_a_start_that_was_refused_hides_no_finished_run(tmp_path: Path) -> None:
     after = read_run(folder)
     assert (after.ended, after.last, after.ending) == (True, before.last, before.ending)
     assert after.candidates.keys() == before.candidates.keys()
+
+
+def test_a_refused_start_is_told_until_training_begins(tmp_path: Path) -> None:
+    refused = {"event": "run_refused", "reason": "no reflection model answers"}
+    told = "refused before the first step: no reflection model answers"
+    assert read_run(write(tmp_path, [refused])).state == told
+    resumed = {"event": "resumed", "journal": FORMAT, "attempt": 1, "step": 3}
+    second = [resumed, {**refused, "attempt": 1, "step": 3}]
+    told = told.replace(":", " of attempt 1:", 1)
+    assert read_run(write(tmp_path, second)).state == told
+    for later in ({"event": "metrics", "step": 4}, {**resumed, "attempt": 2}):
+        run = read_run(write(tmp_path, [*second, later]))
+        assert run.state == "running, or killed"
+    assert read_run(write(tmp_path, [{"event": "training_ended"}])).state == "ended"
 
 
 def test_a_callback_that_is_only_made_changes_no_report(tmp_path: Path) -> None:
