@@ -15,7 +15,8 @@ from prompt_coevo.settings.reflection import ReflectionSettings
 
 
 class LocalModel:
-    """A transformers checkpoint, loaded at its first use, that answers all prompts as one batch.
+    """A transformers checkpoint, loaded at its first use, that answers all prompts as one batch, whose
+    generation ends after `total_timeout_s`.
 
     `path` is a folder or a hub name: the checkpoint that training starts from. The *initial* policy
     reflects, as in the paper; with the current one the authors saw the templates lose diversity.
@@ -76,6 +77,7 @@ class LocalModel:
             output = model.generate(
                 **batch,
                 max_new_tokens=self._settings.longest_reply,
+                max_time=self._settings.total_timeout_s,
                 **warmth,
                 pad_token_id=tokenizer.pad_token_id,
             )
@@ -96,10 +98,15 @@ class LocalModel:
         ends = set(ends) if isinstance(ends, list) else {ends, tokenizer.eos_token_id}
         end = next((index for index, token in enumerate(tokens) if token in ends), None)
         completion = tokens[:end]
+        usage = Usage(int(prompt_tokens), len(completion))
+        if end is None and len(completion) < self._settings.longest_reply:
+            seconds = self._settings.total_timeout_s
+            told = f"Timeout: no complete answer within {seconds:.3g} s"
+            return Reply(None, error=told, usage=usage)
         return Reply(
             tokenizer.decode(completion, skip_special_tokens=True),
             finish_reason="length" if end is None else "stop",
-            usage=Usage(int(prompt_tokens), len(completion)),
+            usage=usage,
         )
 
     def _load(self) -> tuple[Any, Any]:

@@ -120,7 +120,8 @@ class ReflectionSettings(Section):
         if self.backend == "function" and self.function is None:
             yield 'reflection.backend = "function" needs reflection.function'
         if self.model == "self":
-            yield from self._idle({"concurrency"} | _OF_A_REMOTE_MODEL, 'reflection.model = "self"')
+            idle = {"concurrency"} | _OF_A_REMOTE_MODEL
+            yield from self._idle(idle - {"total_timeout_s"}, 'reflection.model = "self"')
 
     def _idle(self, names: set[str], where: str) -> Iterator[str]:
         for name in sorted(names & self.model_fields_set):

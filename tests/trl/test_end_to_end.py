@@ -14,11 +14,14 @@ from datasets import Dataset
 
 from helpers.trl_runs import EPOCHS, P2O, events, know_all, settings
 from helpers.trl_world import TASKS, FixedTemplates, rows
+from prompt_coevo import Settings
 from prompt_coevo.adapters.trl import CoevoCallback, attach
 from prompt_coevo.errors import HostError
+from prompt_coevo.proposals import Reply
 from prompt_coevo.reflection.local_model import LocalModel
 from prompt_coevo.settings.reflection import ReflectionSettings
 from standins.openai_server import openai_server
+from worlds.pairs.world import base_policy_path
 
 
 def test_an_epoch_a_search_and_an_epoch_under_templates(make_trainer: Any) -> None:
@@ -206,6 +209,19 @@ def test_replies_of_the_policy_are_short_unless_asked_for() -> None:
     for changes, most in (({}, 512), ({"max_tokens": 4096}, 4096), ({"max_tokens": 16}, 16)):
         model = LocalModel("some/checkpoint", ReflectionSettings(model="self", **changes))
         assert model.most("prompt").completion_tokens == most
+
+
+def test_a_reply_of_the_policy_ends_at_the_time_limit() -> None:
+    def replies(**limit: float) -> list[Reply]:
+        chosen = Settings(reflection={"model": "self", "max_tokens": 16, **limit}).reflection
+        return LocalModel(str(base_policy_path()), chosen).complete(["one prompt", "another one"])
+
+    assert [reply.error for reply in replies()] == [None, None]
+    for reply in replies(total_timeout_s=1e-9):  # it is over after the first token
+        assert reply.text is None
+        assert reply.error == "Timeout: no complete answer within 1e-09 s"
+        assert reply.usage.prompt_tokens > 0
+        assert reply.usage.completion_tokens == 1
 
 
 def test_settings_come_from_the_environment(
