@@ -1,12 +1,11 @@
-"""Let a real language model search WordNet, and train it with INSPO.
+"""Let a real language model search WordNet, without training.
 
-    python benchmarks/search_language.py [--steps N] [--json FILE]
+    python benchmarks/search_language.py [--json FILE]
 
-The policy is SmolLM2-135M-Instruct (`COEVO_MODEL`, by default what `prompt-coevo smollm2` makes), the
-passages all synsets of WordNet 3.0, as "words: gloss", in a `bm25` index in the trainer's process. A
-question is the gloss of a synset, and any of its words is right. First, episodes are played under each of
-INSTRUCTIONS without training; then TRL trains under INSPO, from Search-R1's instruction, with a teacher
-that proposes the others. WordNet needs `apt-get` (`tests/helpers/lucene.py`).
+The policy is SmolLM2-135M-Instruct (`COEVO_MODEL`, by default what `prompt-coevo smollm2` makes) in TRL's
+GRPOTrainer, the passages all synsets of WordNet 3.0, as "words: gloss", in a `bm25` index in the trainer's
+process. A question is the gloss of a synset, and any of its words is right. An episode is played for each
+question under each of INSTRUCTIONS. WordNet needs `apt-get` (`tests/helpers/lucene.py`).
 """
 
 from __future__ import annotations
@@ -31,7 +30,6 @@ import transformers  # noqa: E402
 import trl  # noqa: E402
 
 from helpers.lucene import wordnet  # noqa: E402
-from prompt_coevo.adapters.trl import attach  # noqa: E402
 from prompt_coevo.adapters.trl.search_agent import exact_match, search_agent  # noqa: E402
 from prompt_coevo.demo.smollm2 import default_folder  # noqa: E402
 from prompt_coevo.demo.unnamed.values import CHAT  # noqa: E402
@@ -41,7 +39,7 @@ from prompt_coevo.retrieval.index.build import Request, build  # noqa: E402
 Row: TypeAlias = dict[str, Any]
 
 MODEL: Final = os.environ.get("COEVO_MODEL") or str(default_folder())
-QUESTIONS, PER_STEP, GROUP = 32, 2, 8
+QUESTIONS = 16
 INSTRUCTIONS: Final = (
     SEARCH_INSTRUCTION,
     "Search first, then answer with the word that the passage begins with. For example: "
@@ -57,7 +55,7 @@ INSTRUCTIONS: Final = (
 
 
 def world(folder: Path) -> tuple[Path, list[Row]]:
-    """Make the index; return its folder and the questions, each gloss of one noun of few words."""
+    """Make the index; return its folder and the questions, each a gloss of few words."""
     texts, _ = wordnet()
     corpus = folder / "corpus.jsonl"
     lines = (json.dumps({"id": str(row), "contents": text}) for row, text in enumerate(texts))
@@ -73,7 +71,7 @@ def world(folder: Path) -> tuple[Path, list[Row]]:
     return folder / "index", rows
 
 
-def make_trainer(index: Path, rows: Sequence[Row], folder: Path, steps: int) -> Any:
+def make_trainer(index: Path, rows: Sequence[Row], folder: Path) -> Any:
     torch.manual_seed(0)
     tokenizer = transformers.AutoTokenizer.from_pretrained(MODEL)
     tokenizer.chat_template = CHAT
@@ -87,45 +85,15 @@ def make_trainer(index: Path, rows: Sequence[Row], folder: Path, steps: int) -> 
         ),
         args=trl.GRPOConfig(
             output_dir=str(folder / "out"),
-            per_device_train_batch_size=PER_STEP * GROUP,
-            num_generations=GROUP,
+            per_device_train_batch_size=8,
             max_completion_length=200,
-            learning_rate=1e-5,
-            beta=0.0,
-            max_steps=steps,
             use_cpu=not torch.cuda.is_available(),
             bf16=False,
             report_to="none",
-            save_strategy="no",
-            logging_steps=1,
-            disable_tqdm=True,
         ),
     )
     trainer.remove_callback(transformers.PrinterCallback)
     return trainer
-
-
-def teach(prompt: str) -> str:
-    return "\n".join(f"<ins_{n}>{text}</ins_{n}>" for n, text in enumerate(INSTRUCTIONS[1:], 1))
-
-
-def settings() -> Row:
-    return {
-        "algorithms": ("inspo",),
-        "ground_truth_column": "golden_answers",
-        "placement": {"instruction": "prefix"},
-        "reflection": {"function": teach},
-        "inspo": {
-            "instruction": SEARCH_INSTRUCTION,
-            "population_size": 5,
-            "paraphrase": False,
-            "prune_every": 2,
-            "evolve_every": 2,
-            "evolve_until": 1000,
-            "verify_size": 8,
-            "candidates_per_call": len(INSTRUCTIONS) - 1,
-        },
-    }
 
 
 def play(trainer: Any, instruction: str, rows: Sequence[Row]) -> Row:
@@ -151,41 +119,15 @@ def play(trainer: Any, instruction: str, rows: Sequence[Row]) -> Row:
     }
 
 
-class Log(transformers.TrainerCallback):  # type: ignore[misc]
-    """Keep the rewards of each step."""
-
-    def __init__(self) -> None:
-        self.rewards: list[float] = []
-
-    def on_log(self, *given: Any, logs: Row, **_: Any) -> None:
-        if "reward" in logs:
-            self.rewards.append(logs["reward"])
-            print(len(self.rewards), logs["reward"], flush=True)
-
-
-def train(trainer: Any, held_out: Sequence[Row]) -> Row:
-    log = Log()
-    trainer.add_callback(log)
-    engine = attach(trainer, settings()).engine
-    trainer.train()
-    best = engine.evaluation_instruction() if engine else None
-    assert best is not None
-    return {"rewards": log.rewards, "held_out": play(trainer, best.text, held_out)}
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         index, rows = world(Path(name))
-        training, held_out = rows[: QUESTIONS // 2], rows[QUESTIONS // 2 :]
-        trainer = make_trainer(index, training, Path(name), given.steps)
-        results: Row = {"untrained": [play(trainer, one, held_out) for one in INSTRUCTIONS]}
-        print(json.dumps(results, indent=1), flush=True)
-        results["inspo"] = train(trainer, held_out)
-    print(json.dumps(results["inspo"], indent=1))
+        trainer = make_trainer(index, rows, Path(name))
+        results = {"untrained": [play(trainer, one, rows) for one in INSTRUCTIONS]}
+    print(json.dumps(results, indent=1))
     if given.json:
         given.json.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
 
