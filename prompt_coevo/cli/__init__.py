@@ -51,10 +51,9 @@ def _options(
 
 def main() -> None:
     """Run the command line. Print a known error as one sentence and exit with status 2."""
-    if (
-        not sys.flags.safe_path
-    ):  # as `python -m` does; settings name functions of the user's own files
-        sys.path.insert(0, os.getcwd())
+    # As `python -m` does: settings name functions in the user's own files. Last, so as to hide no package.
+    if not sys.flags.safe_path:
+        sys.path.append(os.getcwd())
     try:
         app()
     except CoevoError as error:

@@ -122,8 +122,9 @@ class Hints:
     def coevo_summary(self) -> Summary:
         stairs = self._stairs
         if stairs.hinted:
-            shown = f"{stairs.hinted} questions were given hints"
-            return Summary(f"{shown}; {stairs.weaned} of them are solved without one now")
+            return Summary(
+                f"questions that were given hints: {stairs.hinted}; solved without one now: {stairs.weaned}"
+            )
         if not stairs.found_hard:
             why = f"no question was found hard (hints.threshold = {self._settings.threshold:g})"
         else:

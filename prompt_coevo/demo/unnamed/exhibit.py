@@ -11,7 +11,7 @@ from prompt_coevo.demo.unnamed.tasks import HARD, PLAIN
 UNNAMED: Final = Exhibit(
     ARMS,
     "Held-out questions, sampled without any template",
-    {"not told\nwhat to do": HARD, "asked\nin full": PLAIN},
+    {"task\nunstated": HARD, "task\nstated": PLAIN},
     {"task unstated": HARD, "task stated": PLAIN},
     POINTS,
     {name: (name,) for name in HARD},

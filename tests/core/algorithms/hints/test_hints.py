@@ -201,13 +201,15 @@ def test_a_run_ends_by_saying_what_came_of_the_hints(
     play(engine, policy, bare=0.0, hinted=0.0)
     play(engine, policy, bare=0.0, hinted=1.0)
     assert ending(engine, policy, caplog) == (
-        "hints: 1 questions were given hints; 0 of them are solved without one now"
+        "hints: questions that were given hints: 1; solved without one now: 0"
     )
     resumed = Coevolution.from_settings(engine.settings)
     resumed.load_state_dict(engine.state_dict())
     resumed.begin(policy)
     play(resumed, policy, bare=1.0, hinted=1.0)
-    assert "1 questions were given hints; 1 of them" in ending(resumed, policy, caplog)
+    assert "questions that were given hints: 1; solved without one now: 1" in ending(
+        resumed, policy, caplog
+    )
 
 
 @pytest.mark.parametrize(
