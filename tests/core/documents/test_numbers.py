@@ -24,7 +24,6 @@ OWNERS: Final = {
     "docs/results.md",
     "docs/search-agent.md#before-it-begins",
     "docs/search-agent.md#what-it-costs",
-    "docs/search-agent.md#what-was-run",
     "docs/testing.md#the-real-lucene",
     "docs/testing.md#the-real-vllm",
 }
