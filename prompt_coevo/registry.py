@@ -69,7 +69,7 @@ _BUILT_IN: Final[Mapping[Kind, Mapping[str, str]]] = {
         "remote": "prompt_coevo.retrieval.client.client:RemoteRetriever",
         "index": "prompt_coevo.retrieval.index.open:served_index",
         "chroma": "prompt_coevo.retrieval.chroma.retriever:Chroma",
-        "sharded": "prompt_coevo.retrieval.client.sharded:ShardedRetriever",
+        "sharded": "prompt_coevo.retrieval.client.sharded:open_shards",
     },
     "analyzers": {
         "english": f"{_ANALYZERS}:english",

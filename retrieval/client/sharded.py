@@ -58,8 +58,7 @@ class ShardedRetriever:
 
     A search waits for a shard for `total_timeout_s`. Then it raises RetrieverUnavailable; with `partial` it
     returns the other shards' hits as PartialHits, and leaves the shard out until its servers are back.
-    `limits` are none by default, because the servers have their own. `options` are those of RemoteClient.
-    Any number of threads and event loops may use it at once.
+    `options` are those of RemoteClient. Any number of threads and event loops may use it at once.
     """
 
     def __init__(
@@ -68,7 +67,7 @@ class ShardedRetriever:
         *,
         partial: bool = False,
         total_timeout_s: float = 10.0,
-        limits: Limits = UNLIMITED,
+        limits: Limits | None = None,
         **options: Any,
     ) -> None:
         if isinstance(shards, str) or not shards:
@@ -82,7 +81,7 @@ class ShardedRetriever:
             for number, urls in enumerate(shards, 1)
         ]
         # Long lists are sent in parts.
-        self._limits = dataclasses.replace(limits, max_queries=sys.maxsize)
+        self._limits = dataclasses.replace(limits or Limits(), max_queries=sys.maxsize)
         self._partial = partial
         self._info: IndexInfo | None = None
         self._comparing: asyncio.Task[IndexInfo] | None = None
@@ -243,3 +242,10 @@ class ShardedRetriever:
 
 def _at(shard: _Shard) -> str:
     return " or ".join(shard.client.urls)
+
+
+def open_shards(
+    shards: Sequence[str | Sequence[str]], *, limits: Limits = UNLIMITED, **options: Any
+) -> ShardedRetriever:
+    """Make the retriever "sharded": without its own limits, for a tool or a server that has some."""
+    return ShardedRetriever(shards, limits=limits, **options)
