@@ -15,8 +15,8 @@ from prompt_coevo.settings.reflection import ReflectionSettings
 
 
 class LocalModel:
-    """A transformers checkpoint, loaded at its first use, that answers all prompts as one batch, whose
-    generation ends after `total_timeout_s`.
+    """A transformers checkpoint, loaded at its first use. It answers all prompts as one batch, and stops
+    after `total_timeout_s`.
 
     `path` is a folder or a hub name: the checkpoint that training starts from. The *initial* policy
     reflects, as in the paper; with the current one the authors saw the templates lose diversity.

@@ -4,12 +4,11 @@ import json
 import os
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import ray
+
+from prompt_coevo.retrieval.client.client import RemoteRetriever
 
 PROGRAM = Path(sys.executable).with_name("prompt-coevo")
 texts = ["Cats sleep long.", "Dogs bark.", "Whales sing in the sea.", "Bees dance."]
@@ -23,18 +22,11 @@ os.environ["RAY_ADDRESS"] = ray.get_runtime_context().gcs_address
 serve = [PROGRAM, "retrieval", "serve", "index", "--ray", "--port", "0"]
 server = subprocess.Popen(serve, stdout=subprocess.PIPE, text=True)
 address = next(line.split()[1] for line in server.stdout if line.startswith("serving "))
-asked = json.dumps({"queries": ["who sings in the sea"], "topk": 1}).encode()
-request = urllib.request.Request(address, asked, {"Content-Type": "application/json"})
-while True:
-    assert server.poll() is None, "the server ended"
-    try:
-        with urllib.request.urlopen(request) as answer:
-            served = answer.read().decode()
-        break
-    except urllib.error.URLError:
-        time.sleep(0.2)  # its shards are not up yet
+remote = RemoteRetriever(address.removesuffix("/retrieve"), total_timeout_s=500)
+((hit,),) = remote.search(["who sings in the sea"], 1)
+remote.close()
 server.terminate()
 server.wait()
 ray.shutdown()
-assert "Whales" in served, served
+assert "Whales" in hit.contents, hit
 print("4 passages in two shards, served on a Ray cluster and searched")
