@@ -108,7 +108,9 @@ def test_without_questions_settings_and_model_are_looked_at() -> None:
 
 
 def test_a_function_in_the_current_directory_is_found(tmp_path: Path) -> None:
-    """As installed, the command is a script in another directory."""
+    """As installed, the command is a script in another directory. No package is hidden by a file there."""
+    for package in ("yaml", "pydantic_settings", "litellm"):
+        (tmp_path / f"{package}.py").write_text("raise SystemExit('hidden')\n")
     (tmp_path / "teacher.py").write_text("def write(prompt: str) -> str:\n    return prompt\n")
     script = tmp_path / "bin" / "prompt-coevo"
     script.parent.mkdir()

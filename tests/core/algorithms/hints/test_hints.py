@@ -256,6 +256,7 @@ def test_no_teacher_and_no_key_are_needed(policy: Any, monkeypatch: pytest.Monke
         play(engine, policy, bare=0.0, hinted=1.0)
     assert shown(engine)
     assert not engine.metrics().get("coevo/reflection_calls")
+    assert policy.rollouts == 0  # training's are observed, none is asked for
 
 
 def _no_network(*_: object) -> None:
