@@ -11,6 +11,7 @@ first, and give another file. A GPU is used where there is one.
 
 from __future__ import annotations
 
+import importlib
 import os
 import statistics
 import tempfile
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from language_questions import from_file, lines_of
+from language_solutions import solution
 from store import Key, ResultsError
 
 from prompt_coevo.demo.arms import Arm
@@ -73,6 +75,9 @@ class Studied:
     budgets: float = 1.0
     """How many times the usual number of rollouts it may use."""
 
+    told: str | None = None
+    """The function of language_told.py that builds its trainer, if it needs the questions' solutions."""
+
 
 ARMS: Final[Mapping[str, Studied]] = {
     **{name: Studied(spec) for name, spec in DEMO_ARMS.items()},
@@ -80,6 +85,11 @@ ARMS: Final[Mapping[str, Studied]] = {
     "blind": Studied(Arm("stream, blind teacher", {}), {"teacher": "blind"}),
     "random": Studied(Arm("stream, no right instruction", {}), {"teacher": "random"}),
     "self": Studied(Arm("stream, the policy writes", {}), {"model": "self", "max_tokens": 160}),
+    "hints": Studied(
+        Arm("hints, half of each solution", {"algorithms": "hints"}), told="with_solutions"
+    ),
+    "sdft": Studied(Arm("TRL's SDFT on the solutions"), told="sdft"),
+    "sft": Studied(Arm("TRL's SFT on the solutions, no samples"), told="sft"),
 }
 
 
@@ -114,9 +124,15 @@ def frozen() -> dict[str, Any]:
             "values": studied.spec.values,
             "reflection": dict(studied.reflection),
             "budgets": studied.budgets,
+            **({"told": _solutions()} if studied.told else {}),
         }
         for name, studied in ARMS.items()
     }
+
+
+def _solutions() -> list[str]:
+    built_in = (Questions.unnamed(draw).training for draw in DRAWS)
+    return [solution(task) for training in built_in for task in training]
 
 
 def questions(draw: int) -> Questions:
@@ -148,6 +164,11 @@ def check(keys: Sequence[Key]) -> None:
             f"{', '.join(own)}: the built-in teachers know nothing of the questions in {QUESTIONS}; set "
             "COEVO_TEACHER to a litellm model or a file of instructions"
         )
+    told = [name for name in dict.fromkeys(arm for _, arm, _, _ in keys) if ARMS[name].told]
+    if QUESTIONS and told:
+        raise ResultsError(
+            f"{', '.join(told)}: only the built-in questions have solutions; leave it out of --arms"
+        )
 
 
 def _teacher() -> dict[str, Any]:
@@ -158,7 +179,7 @@ def _teacher() -> dict[str, Any]:
 
 def _asks(studied: Studied) -> bool:
     """Tell whether the arm needs a teacher that knows the questions; it may bring its own."""
-    return studied.spec.coevolves and not studied.reflection
+    return studied.spec.coevolves and not studied.reflection and not studied.told
 
 
 def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
@@ -174,7 +195,8 @@ def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
     budget, log = int(ROLLOUTS * studied.budgets), list[dict[str, float]]()
     with tempfile.TemporaryDirectory() as folder:
         job = Job(arm, studied.spec, seed, Path(folder), draw, Path(MODEL), budget, asked)
-        result = train(job, lambda spent, hard: None, log.append, asked_of)
+        build = getattr(importlib.import_module("language_told"), studied.told or "usual")
+        result = train(job, lambda spent, hard: None, log.append, asked_of, build)
     steps = [{name: round(one[name], 4) for name in STEP if name in one} for one in log]
     kinds = dict.fromkeys(score.kind for score in result.words.values())
     curves = {kind: result.curve(kind) for kind in kinds}
@@ -196,7 +218,8 @@ def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
         },
         "said": result.said,
         "steps": steps,
-        "training": result.train_rollouts,
+        # SFT makes none; its points count as if it did, to be those of the same steps.
+        "training": result.train_rollouts if arm != "sft" else 0,
         "outside": result.other_rollouts,
         "calls": result.calls,
         "cracked": [[one.template, one.question, one.answer] for one in result.cracked],

@@ -31,18 +31,19 @@ def train(
     report: Report,
     log: Callable[[dict[str, float]], None] | None = None,
     questions: Questions | None = None,
+    build: Callable[[Job, Questions], trl.GRPOTrainer] | None = None,
 ) -> ArmResult:
     """Train one arm. Evaluate it before, during and at the end.
 
     `job.base` is the model's folder, `job.draw` the split of the questions, unless `questions` is given.
     `job.reflection` may name a teacher, `{"teacher": "blind"}`, or the instructions that it draws from,
     `{"teacher": ["Write a poem.", ...]}`; the default is `reader`. `log` is called with the trainer's log
-    at every step.
+    at every step. `build` replaces `build_trainer`.
     """
     quieten()
     torch.manual_seed(job.seed)
     questions = questions or Questions.unnamed(job.draw)
-    trainer = build_trainer(job, questions)
+    trainer = (build or build_trainer)(job, questions)
     if log is not None:
         trainer.add_callback(_Log(log))
     calls, exam = Counter[str](), HeldOut(questions)

@@ -1,0 +1,71 @@
+"""Train on worked solutions: with hints, by TRL's SDFT and by TRL's SFT, as one could who has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import datasets
+import torch
+import transformers
+from language_solutions import solution
+from trl import SFTConfig, SFTTrainer
+from trl.experimental.sdft import SDFTConfig, SDFTTrainer
+
+from prompt_coevo.demo.job import Job
+from prompt_coevo.demo.unnamed.held_out import chat, load_tokenizer
+from prompt_coevo.demo.unnamed.tasks import Questions
+from prompt_coevo.demo.unnamed.train import build_trainer as usual
+from prompt_coevo.demo.unnamed.values import trainer_values
+
+_OF_SAMPLES: Final = ("num_generations", "max_completion_length", "temperature", "beta")
+"""Values for trainers that sample and reward."""
+
+
+def with_solutions(job: Job, questions: Questions) -> Any:
+    """Build the usual trainer, with a column `solution` beside every question."""
+    trainer = usual(job, questions)
+    told = [solution(task) for task in questions.training]
+    trainer.train_dataset = trainer.train_dataset.add_column("solution", told)
+    return trainer
+
+
+def sdft(job: Job, questions: Questions) -> Any:
+    """Build TRL's SDFTTrainer with its defaults: the base model, shown the question and its solution,
+    teaches the policy on the policy's own samples."""
+    values = _values(job, questions)
+    del values["beta"]
+    rows = [
+        {"prompt": chat(task.question), "privileged_context": solution(task)}
+        for task in questions.training
+    ]
+    return SDFTTrainer(args=SDFTConfig(**values), **_parts(job, rows))
+
+
+def sft(job: Job, questions: Questions) -> Any:
+    """Build TRL's SFTTrainer with as many steps, each on as many questions, and no samples."""
+    values = {
+        name: value for name, value in _values(job, questions).items() if name not in _OF_SAMPLES
+    }
+    values["per_device_train_batch_size"] //= trainer_values(job, 1)["num_generations"]
+    rows = [
+        {
+            "prompt": chat(task.question),
+            "completion": [{"role": "assistant", "content": solution(task)}],
+        }
+        for task in questions.training
+    ]
+    return SFTTrainer(args=SFTConfig(**values), **_parts(job, rows))
+
+
+def _values(job: Job, questions: Questions) -> dict[str, Any]:
+    values = trainer_values(job, questions.most_tokens)
+    return {**values, "use_cpu": not torch.cuda.is_available()}
+
+
+def _parts(job: Job, rows: list[dict[str, Any]]) -> Mapping[str, Any]:
+    return {
+        "model": transformers.AutoModelForCausalLM.from_pretrained(job.base, dtype=torch.float32),
+        "processing_class": load_tokenizer(job.base),
+        "train_dataset": datasets.Dataset.from_list(rows),
+    }
