@@ -124,7 +124,7 @@ def frozen() -> dict[str, Any]:
             "values": studied.spec.values,
             "reflection": dict(studied.reflection),
             "budgets": studied.budgets,
-            **({"told": _solutions()} if studied.told else {}),
+            **({"told": [studied.told, *_solutions()]} if studied.told else {}),
         }
         for name, studied in ARMS.items()
     }

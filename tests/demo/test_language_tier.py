@@ -52,6 +52,7 @@ SUMS = [{"question": f"What is {n} + 1?", "answer": f"It is\n#### {n + 1}"} for 
 def test_what_is_frozen_is_what_runs(load: Load) -> None:
     frozen = json.loads((METHODS / "frozen.json").read_text("utf-8"))["language_model"]
     assert hashes(load()) == frozen
+    assert len(set(frozen.values())) == len(frozen)
 
 
 @pytest.mark.parametrize(
