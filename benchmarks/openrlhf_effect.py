@@ -11,8 +11,10 @@ settings; `grpo` is OpenRLHF's own command, the others are the wrapper with sett
 reflection model is the world's teacher behind an HTTP server that speaks the OpenAI protocol; vLLM,
 flash-attn and the device are the tests' stand-ins (`tests/standins`); with `--vllm` vLLM is the real one,
 which the session `openrlhf_vllm` installs. With `--mode async` it is OpenRLHF's asynchronous trainer, with
-`async_corrected` also its correction for the sampler. Scores are of answers to held-out questions without
-any template: greedy, and as its tier samples them (`effect_language.py`) in the world `unnamed`.
+`async_corrected` also its correction for the sampler. With `--mode filtered` it drops groups whose rewards
+are all equal (dynamic sampling) and takes the next question, so the same rollouts make fewer steps. Scores
+are of answers to held-out questions without any template: greedy, and as its tier samples them
+(`effect_language.py`) in the world `unnamed`.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from standins.openai_server import openai_server
 
 PROMPT = 128
 """The most tokens of a prompt."""
-ASYNC, CORRECTED = "async", "async_corrected"
+ASYNC, CORRECTED, FILTERED = "async", "async_corrected", "filtered"
 
 
 def train(job: Job) -> effect.Run:
@@ -56,21 +58,26 @@ def train(job: Job) -> effect.Run:
                 "COEVO_TEST_SEED": str(job.seed),
                 **({"COEVO_TEST_BF16": "1"} if job.world.trainer["bf16"] else {}),
             },
-        ) as run,
+        ) as training,
     ):
-        result = run.wait(effect.SECONDS)
+        result = training.wait(effect.SECONDS)
         if result.returncode:
             raise SystemExit(result.tail)
-        ways = [Path(folder) / "checkpoints" / f"global_step{step}_hf" for step in job.saved[:-1]]
-        return effect.summary(
+        steps, generated = max(result.metrics), len(result.generated())
+        saved = [step for step in job.saved if step < steps]
+        ways = [Path(folder) / "checkpoints" / f"global_step{step}_hf" for step in saved]
+        run = effect.summary(
             job,
-            searched=result.metrics[job.steps].get("train/coevo/search_rollouts", 0),
-            generated=len(result.generated()),
+            searched=result.metrics[steps].get("train/coevo/search_rollouts", 0),
+            generated=generated,
             reflection_calls=len(server.requests),
             scores=job.score([*ways, Path(folder) / "model"]),
             seconds=result.seconds,
             step_seconds=[m["train/timing/step_total"] for m in result.metrics.values()],
         )
+    if job.mode == FILTERED:
+        run |= {"steps": steps, "train_rollouts": generated, "generated_besides": 0}
+    return run
 
 
 def overrides(job: Job) -> list[str]:
@@ -80,7 +87,8 @@ def overrides(job: Job) -> list[str]:
     # A little less: OpenRLHF rounds the number of steps up.
     warmup = (values["warmup_steps"] - 0.5) / job.steps
     return [
-        *(["--train.async_enable"] if job.mode else []),
+        *(["--train.async_enable"] if job.mode in (ASYNC, CORRECTED) else []),
+        *(["--algo.dynamic_filtering_enable"] if job.mode == FILTERED else []),
         *(["--algo.advantage.is_correction_level=token"] if job.mode == CORRECTED else []),
         f"--train.seed={job.seed}",
         f"--train.num_episodes={job.epochs}",
@@ -113,4 +121,4 @@ def _flags(job: Job, api_base: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    effect.main(__doc__, train, modes=(ASYNC, CORRECTED))
+    effect.main(__doc__, train, modes=(ASYNC, CORRECTED, FILTERED))

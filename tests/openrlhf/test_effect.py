@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from effect import Job
-from openrlhf_effect import PROMPT, overrides
+from openrlhf_effect import FILTERED, PROMPT, overrides
 
 from helpers.openrlhf_run import check_openrlhf
 from prompt_coevo.demo.unnamed.tasks import MOST_TOKENS
@@ -42,6 +42,15 @@ def test_openrlhf_gets_the_tiers_values(tmp_path: Path) -> None:
     assert actor["loss_agg_mode"] == "token-mean"
     assert args["ds"]["param_dtype"] == "bf16"
     assert (args["ckpt"]["save_steps"], args["ckpt"]["save_hf"]) == (22, True)
+
+
+def test_only_the_mode_filters_and_changes_nothing_else(tmp_path: Path) -> None:
+    usual = read(tmp_path, Job("unnamed", "grpo", 3, 4, 88))
+    filtered = read(tmp_path, Job("unnamed", "grpo", 3, 4, 88, mode=FILTERED))
+    assert not usual["algo"].pop("dynamic_filtering_enable")
+    assert filtered["algo"].pop("dynamic_filtering_enable")
+    assert filtered["algo"]["dynamic_filtering_range"] == [0, 1]
+    assert filtered == usual
 
 
 @pytest.mark.parametrize("world", ["unnamed", "facts"])
