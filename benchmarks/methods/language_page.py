@@ -28,6 +28,9 @@ CLAIMS: Final = (
     Claim("stream", "random"),
     Claim("stream", "blind"),
     Claim("stream", "grpo-twice"),
+    Claim("stream", "hints"),
+    Claim("stream", "sdft"),
+    Claim("sft", "stream"),
 )
 COSTS: Final = {
     "training": "training",
@@ -39,6 +42,8 @@ COSTS: Final = {
 OTHER_TRAINERS: Final = {"VeRL": "verl_language.json", "OpenRLHF": "openrlhf_language.json"}
 """The files of runs under other trainers than TRL, in the folder of results."""
 _STEPS: Final = 88
+_FILTERED: Final = "filtered"
+"""The mode of openrlhf_effect.py with dynamic sampling."""
 _RESULTS: Final = Path(__file__).resolve().parent.parent / "results"
 _ANSWERS: Final = 2
 """The number of answers shown per family."""
@@ -140,7 +145,8 @@ def pairs(runs: Sequence[Run]) -> str:
 
 
 def trainers(runs: Sequence[Run], results: Path) -> str:
-    """Make a table of the runs that each trainer made with split 0, with seeds and both main arms."""
+    """Make a table of the runs that each trainer made with split 0, seed 0 and both main arms, and of
+    OpenRLHF's with dynamic sampling, whose steps are fewer."""
     names = language_model.labels()
     lines = [
         "| trainer | method | before | task unstated | task stated | calls |",
@@ -153,15 +159,16 @@ def trainers(runs: Sequence[Run], results: Path) -> str:
             made[trainer] = [
                 (run, run["scores"]["words"], run["reflection_calls"])
                 for run in found
-                if run["draw"] == 0 and run["steps"] == _STEPS
+                if run["draw"] == 0 and (run["steps"] == _STEPS or run.get("mode") == _FILTERED)
             ]
     for trainer, found in made.items():
         for arm in ("grpo", "stream"):
             for run, words, calls in found:
                 if (run["arm"], run["seed"]) == (arm, 0):
+                    name = names[arm] + ", dynamic sampling" * (run.get("mode") == _FILTERED)
                     hard, plain = (_ends(words, kinds) for kinds in (HARD, PLAIN))
                     cells = (f"{hard[0]:.2f}", f"{hard[1]:.2f}", f"{plain[1]:.2f}", str(calls))
-                    lines.append(f"| {trainer} | {names[arm]} | {' | '.join(cells)} |")
+                    lines.append(f"| {trainer} | {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

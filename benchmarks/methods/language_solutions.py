@@ -1,4 +1,4 @@
-"""Write a worked solution of each question, as a dataset might have it: a sentence that ends in the answer."""
+"""Write a worked solution of each question, as a dataset might have it, with the answer at its end."""
 
 from __future__ import annotations
 

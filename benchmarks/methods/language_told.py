@@ -35,11 +35,17 @@ def sdft(job: Job, questions: Questions) -> Any:
     teaches the policy on the policy's own samples."""
     values = _values(job, questions)
     del values["beta"]
-    rows = [
-        {"prompt": chat(task.question), "privileged_context": solution(task)}
-        for task in questions.training
-    ]
-    return SDFTTrainer(args=SDFTConfig(**values), **_parts(job, rows))
+    parts = _parts(
+        job,
+        [
+            {"prompt": chat(task.question), "privileged_context": solution(task)}
+            for task in questions.training
+        ],
+    )
+    args = SDFTConfig(**values)
+    # Fewer than the default only for a test's vocabulary.
+    args.distillation_topk = min(args.distillation_topk, parts["model"].config.vocab_size)
+    return SDFTTrainer(args=args, **parts)
 
 
 def sft(job: Job, questions: Questions) -> Any:

@@ -240,6 +240,39 @@ def test_runs_and_what_is_made_of_them(
     assert (tmp_path / "language.svg").is_file()
 
 
+def test_solutions_are_right_and_their_beginnings_are_not(load: Load) -> None:
+    tier = load()
+    from language_solutions import solution
+
+    from prompt_coevo.algorithms.hints.plugin import beginning
+
+    for questions in map(tier.questions, tier.DRAWS):
+        for task in questions.training:
+            told = solution(task)
+            assert questions.reward(told, task.answer) == 1
+            half = beginning(told, 0.5, lambda text: len(text.split()), 512)
+            assert half
+            assert questions.reward(half, task.answer) == 0
+
+
+@pytest.mark.parametrize(("arm", "sampled"), [("hints", 64), ("sdft", 64), ("sft", 0)])
+def test_runs_that_are_told_solutions(load: Load, tmp_path: Path, arm: str, sampled: int) -> None:
+    shutil.copytree(base_path(World()), tmp_path / "model")
+    tier = load(COEVO_MODEL=str(tmp_path / "model"), COEVO_ROLLOUTS="64")
+    run = json.loads(json.dumps(tier.run("unnamed", arm, 0, 0)))
+    assert (run["spent"], run["training"], run["outside"]) == ([0, 32, 64], sampled, 0)
+    assert run["calls"] == 0
+
+
+def test_only_built_in_questions_have_solutions(load: Load, tmp_path: Path) -> None:
+    from store import ResultsError
+
+    asked = load(COEVO_QUESTIONS=str(lines(tmp_path, *SUMS)), COEVO_MODEL="a-model")
+    with pytest.raises(ResultsError, match="hints, sft: only the built-in questions have sol"):
+        asked.check(asked.plan(["grpo", "hints", "sft"], 1, None))
+    load()
+
+
 def test_a_models_words_are_no_markup(load: Load) -> None:
     load()
     page = importlib.import_module("language_page")
