@@ -19,7 +19,7 @@ from prompt_coevo.demo.unnamed.values import LEARNING_RATE, TEMPERATURE
 def read(folder: Path, job: Job) -> dict[str, Any]:
     helpers = ["--actor.model_name_or_path=model", "--algo.advantage.estimator=group_norm"]
     helpers += [f"--{one}.num_gpus_per_node=1" for one in ("actor", "ref")]
-    helpers += ["--vllm.num_engines=1"]
+    helpers += ["--vllm.num_engines=1", "--reward.remote_url=reward.py"]
     result = check_openrlhf(folder, "openrlhf.cli.train_ppo_ray", [*helpers, *overrides(job)])
     assert result.returncode == 0, result.stderr[-2000:]
     args: dict[str, Any] = json.loads((folder / "args.json").read_text("utf-8"))
@@ -45,8 +45,12 @@ def test_openrlhf_gets_the_tiers_values(tmp_path: Path) -> None:
 
 
 def test_only_the_mode_filters_and_changes_nothing_else(tmp_path: Path) -> None:
-    usual = read(tmp_path, Job("unnamed", "grpo", 3, 4, 88))
-    filtered = read(tmp_path, Job("unnamed", "grpo", 3, 4, 88, mode=FILTERED))
+    for mode in (None, FILTERED):
+        (tmp_path / str(mode)).mkdir()
+    usual, filtered = (
+        read(tmp_path / str(mode), Job("unnamed", "grpo", 3, 4, 88, mode=mode))
+        for mode in (None, FILTERED)
+    )
     assert not usual["algo"].pop("dynamic_filtering_enable")
     assert filtered["algo"].pop("dynamic_filtering_enable")
     assert filtered["algo"]["dynamic_filtering_range"] == [0, 1]
