@@ -16,12 +16,13 @@ import os
 import statistics
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import language_instructions
 from language_questions import from_file, lines_of
 from language_solutions import solution
+from language_studied import WORLD, Studied
 from store import Key, ResultsError
 
 from prompt_coevo.demo.arms import Arm
@@ -32,7 +33,6 @@ from prompt_coevo.demo.unnamed.arms import BUDGET, POINTS
 from prompt_coevo.demo.unnamed.tasks import MOST_TOKENS, Questions
 from prompt_coevo.demo.unnamed.values import CHAT, SAMPLES, trainer_values
 
-WORLD: Final = "unnamed"
 HEADLINE: Final = ("grpo", "stream", "p2o")
 SEEDS: Final = tuple(range(3))
 DRAWS: Final = (0, 1)
@@ -64,21 +64,6 @@ TOKENS: Final = _number("COEVO_TOKENS", 256)
 ROLLOUTS: Final = _number("COEVO_ROLLOUTS", BUDGET)
 
 
-@dataclass(frozen=True)
-class Studied:
-    """An arm, and what differs in its runs."""
-
-    spec: Arm
-    reflection: Mapping[str, Any] = field(default_factory=dict)
-    """The section of the settings; the teacher that reads if it names none."""
-
-    budgets: float = 1.0
-    """How many times the usual number of rollouts it may use."""
-
-    told: str | None = None
-    """The function of language_told.py that builds its trainer, if it needs the questions' solutions."""
-
-
 ARMS: Final[Mapping[str, Studied]] = {
     **{name: Studied(spec) for name, spec in DEMO_ARMS.items()},
     "grpo-twice": Studied(Arm("GRPO, twice the budget"), budgets=2.0),
@@ -90,6 +75,7 @@ ARMS: Final[Mapping[str, Studied]] = {
     ),
     "sdft": Studied(Arm("TRL's SDFT on the solutions"), told="sdft"),
     "sft": Studied(Arm("TRL's SFT on the solutions, no samples"), told="sft"),
+    **language_instructions.ARMS,
 }
 
 
@@ -125,6 +111,7 @@ def frozen() -> dict[str, Any]:
             "reflection": dict(studied.reflection),
             "budgets": studied.budgets,
             **({"told": [studied.told, *_solutions()]} if studied.told else {}),
+            **(_of_another_world(studied) if studied.world != WORLD else {}),
         }
         for name, studied in ARMS.items()
     }
@@ -135,8 +122,16 @@ def _solutions() -> list[str]:
     return [solution(task) for training in built_in for task in training]
 
 
-def questions(draw: int) -> Questions:
+def _of_another_world(studied: Studied) -> dict[str, Any]:
+    asked = language_instructions.questions(0)
+    rows = [[task.question, task.answer] for task in (*asked.training, *asked.held_out)]
+    return {"questions": rows, "samples": asked.samples, "reserve": studied.reserve}
+
+
+def questions(draw: int, world: str = WORLD) -> Questions:
     """Return the questions of a draw. Raises ResultsError for a file that has none."""
+    if world == language_instructions.WORLD:
+        return language_instructions.questions(draw)
     return from_file(Path(QUESTIONS), draw, TOKENS) if QUESTIONS else Questions.unnamed(draw)
 
 
@@ -146,7 +141,7 @@ def plan(arms: Sequence[str], seeds: int | None, draws: int | None) -> list[Key]
     keys: list[Key] = []
     for name in arms:
         splits = DRAWS[: draws or (len(DRAWS) if name in HEADLINE else 1)]
-        keys += [(WORLD, name, seed, draw) for draw in splits for seed in SEEDS[:seeds]]
+        keys += [(ARMS[name].world, name, seed, draw) for draw in splits for seed in SEEDS[:seeds]]
     return sorted(keys, key=lambda key: (key[3], key[1] not in HEADLINE, key[2]))
 
 
@@ -164,10 +159,14 @@ def check(keys: Sequence[Key]) -> None:
             f"{', '.join(own)}: the built-in teachers know nothing of the questions in {QUESTIONS}; set "
             "COEVO_TEACHER to a litellm model or a file of instructions"
         )
-    told = [name for name in dict.fromkeys(arm for _, arm, _, _ in keys) if ARMS[name].told]
-    if QUESTIONS and told:
+    built_in = [
+        name
+        for name in dict.fromkeys(arm for _, arm, _, _ in keys)
+        if ARMS[name].of_built_in_questions
+    ]
+    if QUESTIONS and built_in:
         raise ResultsError(
-            f"{', '.join(told)}: only the built-in questions have solutions; leave it out of --arms"
+            f"{', '.join(built_in)}: for the built-in questions only; name other --arms"
         )
 
 
@@ -179,7 +178,8 @@ def _teacher() -> dict[str, Any]:
 
 def _asks(studied: Studied) -> bool:
     """Tell whether the arm needs a teacher that knows the questions; it may bring its own."""
-    return studied.spec.coevolves and not studied.reflection and not studied.told
+    own = studied.reflection or studied.of_built_in_questions
+    return studied.spec.coevolves and not own
 
 
 def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
@@ -191,12 +191,15 @@ def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
     torch.set_num_threads(1)
     studied = ARMS[arm]
     asked = _teacher() if TEACHER and _asks(studied) else studied.reflection
-    asked_of = questions(draw)
+    if asked == {"teacher": language_instructions.TEACHER}:
+        asked = {"function": language_instructions.teacher(seed)}
+    asked_of = questions(draw, world)
     budget, log = int(ROLLOUTS * studied.budgets), list[dict[str, float]]()
     with tempfile.TemporaryDirectory() as folder:
         job = Job(arm, studied.spec, seed, Path(folder), draw, Path(MODEL), budget, asked)
         build = getattr(importlib.import_module("language_told"), studied.told or "usual")
-        result = train(job, lambda spent, hard: None, log.append, asked_of, build)
+        silent = lambda spent, hard: None  # noqa: E731
+        result = train(job, silent, log.append, asked_of, build, studied.reserve)
     steps = [{name: round(one[name], 4) for name in STEP if name in one} for one in log]
     kinds = dict.fromkeys(score.kind for score in result.words.values())
     curves = {kind: result.curve(kind) for kind in kinds}
@@ -217,6 +220,7 @@ def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
             for name, score in result.words.items()
         },
         "said": result.said,
+        "last": {name: [share.right, share.asked] for name, share in result.last.items()},
         "steps": steps,
         # SFT makes none; its points count as if it did, to be those of the same steps.
         "training": result.train_rollouts if arm != "sft" else 0,

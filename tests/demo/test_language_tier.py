@@ -264,11 +264,42 @@ def test_runs_that_are_told_solutions(load: Load, tmp_path: Path, arm: str, samp
     assert run["calls"] == 0
 
 
+@pytest.mark.parametrize("arm", ["one-inspo", "one-after", "one-grpo"])
+def test_an_instruction_for_one_task(load: Load, tmp_path: Path, arm: str) -> None:
+    shutil.copytree(base_path(World()), tmp_path / "model")
+    tier = load(COEVO_MODEL=str(tmp_path / "model"), COEVO_ROLLOUTS="1024")
+    (key,) = tier.plan([arm], 1, None)
+    run = json.loads(json.dumps(tier.run(*key)))
+    assert run["training"] + run["outside"] <= 512 + 32
+    assert (run["outside"] > 0) == (arm != "one-grpo")
+    assert set(run["curve"]) == {"opposite of a word", "hard"}
+    bare = run["last"].get("without instruction")
+    assert (bare is not None) == (run["instruction"] is not None) == (arm != "one-grpo")
+
+
+def test_a_teacher_of_instructions_reads_or_rewords(load: Load) -> None:
+    load()
+    from language_instructions import questions, teacher
+
+    asked = questions(0)
+    assert not {task.question for task in asked.training} & {
+        task.question for task in asked.held_out
+    }
+    write = teacher(0)
+    shown = write(
+        f"<question>{asked.training[0].question}</question> Write 6 improved instructions"
+    )
+    assert shown.count("</ins_") == 6
+    assert "<ins_6>" in shown
+    assert "opposite" in shown
+    assert "opposite" not in write("Write 6 other versions of it")
+
+
 def test_only_built_in_questions_have_solutions(load: Load, tmp_path: Path) -> None:
     from store import ResultsError
 
     asked = load(COEVO_QUESTIONS=str(lines(tmp_path, *SUMS)), COEVO_MODEL="a-model")
-    with pytest.raises(ResultsError, match="hints, sft: only the built-in questions have sol"):
+    with pytest.raises(ResultsError, match="hints, sft: for the built-in questions only"):
         asked.check(asked.plan(["grpo", "hints", "sft"], 1, None))
     load()
 

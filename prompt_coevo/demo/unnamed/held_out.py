@@ -10,7 +10,7 @@ import transformers
 from prompt_coevo.demo.evaluate import Model, completions, undisturbed
 from prompt_coevo.demo.results import Share, WordScore
 from prompt_coevo.demo.unnamed.tasks import Questions
-from prompt_coevo.demo.unnamed.values import CHAT, SAMPLES, TEMPERATURE
+from prompt_coevo.demo.unnamed.values import CHAT, TEMPERATURE
 from prompt_coevo.tokens import Tokenizer
 
 _ROWS_AT_ONCE: Final = 128
@@ -26,11 +26,11 @@ class HeldOut:
         """The first answer to every question, at every point."""
 
     def score(self, model: Model, tokenizer: Tokenizer, instruction: str | None) -> dict[str, int]:
-        """Count the right answers to every question, out of `SAMPLES`."""
+        """Count the right answers to every question, out of `Questions.samples`."""
         asked, most = sorted(self._tasks, key=len), self._questions.most_tokens
         chats = [chat(question, instruction) for question in asked]
         with undisturbed(model):
-            answers = sample(model, tokenizer, chats, SAMPLES, most)
+            answers = sample(model, tokenizer, chats, self._questions.samples, most)
         self.said.append({name: texts[0] for name, texts in zip(asked, answers, strict=True)})
         return {
             question: self._right(question, texts)
@@ -45,18 +45,23 @@ class HeldOut:
         """Average over the questions of a family; "hard" averages over all families meant to be hard."""
         families = self._questions.hard if kind == "hard" else (kind,)
         found = [right[name] for name, task in self._tasks.items() if task.family in families]
-        return sum(found) / SAMPLES / len(found)
+        return sum(found) / self._questions.samples / len(found)
 
     def words(self, right: Sequence[Mapping[str, int]]) -> dict[str, WordScore]:
         """Collect the scores of all points by question."""
         return {
-            name: WordScore(task.family, SAMPLES, tuple(one[name] for one in right))
+            name: WordScore(task.family, self._questions.samples, tuple(one[name] for one in right))
             for name, task in sorted(self._tasks.items())
         }
 
     def last(self, model: Model, tokenizer: Tokenizer, instruction: str | None) -> dict[str, Share]:
-        """Return no further scores."""
-        return {}
+        """Return the score without the instruction, if there is one."""
+        if instruction is None:
+            return {}
+        right = self.score(model, tokenizer, None)
+        self.said.pop()
+        asked = self._questions.samples * len(right)
+        return {"without instruction": Share(sum(right.values()), asked)}
 
 
 def load_tokenizer(model: object) -> transformers.PreTrainedTokenizerBase:

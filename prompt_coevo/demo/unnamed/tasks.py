@@ -11,6 +11,7 @@ from typing import Final
 
 from prompt_coevo.demo.unnamed import families
 from prompt_coevo.demo.unnamed.families import FAMILIES, UNNAMED, Family
+from prompt_coevo.demo.unnamed.values import SAMPLES
 
 TRAINING: Final = {family.name: 12 for family in UNNAMED} | {"capital, asked": 6, "sum, asked": 10}
 HELD_OUT: Final = {family.name: 14 for family in UNNAMED} | {"capital, asked": 6, "sum, asked": 10}
@@ -96,7 +97,7 @@ class Questions:
     """The training and held-out questions, and how to judge an answer.
 
     `reward` judges a completion, given the answer. `hard` are the families that get a curve. `most_tokens`
-    limits a completion.
+    limits a completion. `samples` is how many are drawn of every held-out question at every point.
     """
 
     training: Sequence[Task]
@@ -104,6 +105,7 @@ class Questions:
     reward: Callable[[str, str], float] = reward
     hard: Sequence[str] = HARD
     most_tokens: int = MOST_TOKENS
+    samples: int = SAMPLES
 
     @classmethod
     def unnamed(cls, seed: int) -> Questions:

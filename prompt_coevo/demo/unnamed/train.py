@@ -32,13 +32,15 @@ def train(
     log: Callable[[dict[str, float]], None] | None = None,
     questions: Questions | None = None,
     build: Callable[[Job, Questions], trl.GRPOTrainer] | None = None,
+    reserve: int = 0,
 ) -> ArmResult:
     """Train one arm. Evaluate it before, during and at the end.
 
     `job.base` is the model's folder, `job.draw` the split of the questions, unless `questions` is given.
     `job.reflection` may name a teacher, `{"teacher": "blind"}`, or the instructions that it draws from,
     `{"teacher": ["Write a poem.", ...]}`; the default is `reader`. `log` is called with the trainer's log
-    at every step. `build` replaces `build_trainer`.
+    at every step. `build` replaces `build_trainer`. Training leaves `reserve` rollouts of the
+    budget for a search after it.
     """
     quieten()
     torch.manual_seed(job.seed)
@@ -54,6 +56,7 @@ def train(
         exam,
         report,
         calls=calls,
+        reserve=reserve,
         per_step=ROLLOUTS_PER_STEP,
         points=POINTS,
     )
