@@ -10,10 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import language_instructions
 import language_model
 import plots
+from language_studied import WORLD
 from store import ResultsError, Run
-from tables import AREA, Cell, Claim, accuracy, claims, count, less, number, of_arm, table
+from tables import AREA, Cell, Claim, accuracy, claims, count, less, number, of_arm, share, table
 
 from prompt_coevo.demo.results import area
 from prompt_coevo.demo.unnamed.tasks import HARD, PLAIN
@@ -65,7 +67,9 @@ def blocks(runs: Sequence[Run]) -> dict[str, Callable[[], str]]:
             f"the published runs are of one model; here are some of {', '.join(models)}"
         )
     names = language_model.labels()
-    all_runs, runs = runs, of_whole_splits(runs)
+    one_task = [run for run in runs if run["world"] == language_instructions.WORLD]
+    all_runs = [run for run in runs if run["world"] == WORLD]
+    runs = of_whole_splits(all_runs)
     grouped, by_family = (
         scored(runs, GROUPS),
         scored(runs, {name: (name,) for name in HARD + PLAIN}),
@@ -98,7 +102,24 @@ def blocks(runs: Sequence[Run]) -> dict[str, Callable[[], str]]:
         "language-templates": lambda: templates(runs),
         "language-trainers": lambda: trainers(all_runs, _RESULTS),
         "language-runs": lambda: pairs(all_runs),
+        "language-instructions": lambda: instructions(one_task),
     }
+
+
+def instructions(runs: Sequence[Run]) -> str:
+    """Make a table of the runs in which a system message evolves for one task."""
+    names, task = language_model.labels(), language_instructions.NAME
+    columns: dict[str, Cell] = {
+        "runs": count,
+        "under its instruction": accuracy(task),
+        "mean over the run": accuracy(task, AREA),
+        "without it": share("without instruction"),
+        **{name: number(key) for name, key in COSTS.items()},
+        "instruction at the end": lambda found: "; ".join(
+            dict.fromkeys(_plain(run["instruction"] or "–") for run in found)
+        ),
+    }
+    return table(scored(runs, {task: (task,)}), list(names), names, columns)
 
 
 def scored(runs: Sequence[Run], groups: Mapping[str, Sequence[str]]) -> list[Run]:
@@ -213,7 +234,7 @@ def templates(runs: Sequence[Run]) -> str:
 
 def draw(runs: Sequence[Run], folder: Path) -> None:
     """Draw the pictures: all families together, and each alone."""
-    runs = of_whole_splits(runs)
+    runs = of_whole_splits([run for run in runs if run["world"] == WORLD])
     names = language_model.labels()
     arms = [name for name in language_model.HEADLINE if of_arm(runs, name)]
     titles = {"task unstated": HARD, "task stated": PLAIN}

@@ -10,6 +10,7 @@ import language_model
 import tabular
 import transformer
 from language_page import GROUPS, of_whole_splits, scored
+from language_studied import WORLD
 from store import Run
 from tables import AREA, Claim, outcome
 
@@ -38,6 +39,9 @@ ROWS: Final = (
     Row(_MODEL, "task unstated", Claim("stream", "p2o")),
     Row(_MODEL, "task unstated", Claim("p2o", "grpo")),
     Row(_MODEL, "task unstated", Claim("random", "grpo")),
+    Row(_MODEL, "task unstated", Claim("stream", "hints")),
+    Row(_MODEL, "task unstated", Claim("stream", "sdft")),
+    Row(_MODEL, "task unstated", Claim("stream", "sft")),
     Row(_SMALL, "hard", Claim("stream", "grpo")),
     Row(_SMALL, "medium", Claim("stream", "grpo", "medium")),
     Row(_SMALL, f"medium, {_OVER_RUN}", Claim("stream", "grpo", "medium", AREA)),
@@ -67,8 +71,9 @@ def verdicts(stores: Mapping[str, Sequence[Run]]) -> str:
     transformers = transformer.labels()
     few = [run for run in stores["transformer"] if run["draw"] == 0 and run["seed"] < 3]
     headline = [run for run in stores["transformer"] if run["arm"] in transformer.HEADLINE]
+    unnamed = [run for run in stores["language_model"] if run["world"] == WORLD]
     places = {
-        _MODEL: scored(of_whole_splits(stores["language_model"]), GROUPS),
+        _MODEL: scored(of_whole_splits(unnamed), GROUPS),
         _SMALL: stores["search"],
         _FEWER: stores["balanced"],
         _EARLIER: [*few, *(run for run in headline if run not in few)],
