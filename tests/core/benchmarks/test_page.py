@@ -112,6 +112,29 @@ def test_what_the_results_say_of_other_tables(blocks: Any) -> None:
     assert all(_mean(cell) > 0 for cell in hints["hints from the answers, no search"][1:])
 
 
+def test_what_the_results_say_of_solutions_and_other_ways(blocks: Any) -> None:
+    text = " ".join((ROOT / "docs" / "results.md").read_text("utf-8").split())
+    language = _rows(blocks["language"]())
+    right = {cells[0]: _mean(cells[2]) for cells in language}
+    cpu = {cells[0]: float(cells[-1].replace(" ", "")) for cells in language}
+    hints, sdft, sft = (
+        "hints, half of each solution",
+        *(
+            f"TRL's {name}"
+            for name in ("SDFT on the solutions", "SFT on the solutions, no samples")
+        ),
+    )
+    assert "Of the methods with solutions only TRL's SFT is above `stream`" in text
+    assert max(right[hints], right[sdft]) < right["stream"] < right[sft]
+    assert "a tenth of the CPU time" in text
+    assert cpu[sft] < 0.12 * cpu["stream"]
+    assert "`hints` is between GRPO and `stream`" in text
+    assert right["GRPO"] < right[hints]
+    file = ROOT / "benchmarks" / "results" / "openrlhf_language.json"
+    (filtered,) = (one for one in json.loads(file.read_text())["runs"] if one.get("mode"))
+    assert f"The same rollouts then make {filtered['steps']} steps, not 88" in text
+
+
 def _rows(table: str) -> list[list[str]]:
     return [line.strip("| ").split(" | ") for line in table.splitlines()[2:]]
 
