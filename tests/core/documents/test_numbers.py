@@ -47,6 +47,7 @@ REPEATED: Final = {
     "GRPO reached {}": ("language", "GRPO, twice the budget", "task unstated"),
     "one run ended at {}": ("language", "stream, no right instruction", "task unstated"),
     "GRPO, same seed, at {}": ("language-runs", "1", "GRPO"),
+    "SFT reached {}": ("language", "TRL's SFT on the solutions, no samples", "task unstated"),
     "{} per run of `stream` above": ("language", "stream", "calls"),
 }
 """What the README repeats of docs/results.md: the table, the first row with this name, and the column."""
