@@ -130,6 +130,14 @@ def test_what_the_results_say_of_solutions_and_other_ways(blocks: Any) -> None:
     assert cpu[sft] < 0.12 * cpu["stream"]
     assert "`hints` is between GRPO and `stream`" in text
     assert right["GRPO"] < right[hints]
+    one = {cells[0]: cells for cells in _rows(blocks["language-instructions"]())}
+    static = {at: float(one["a static instruction"][at]) for at in (2, 3)}
+    assert "**INSPO is not better than its first instruction**" in text
+    assert max(float(one[name][2]) for name in ("INSPO", "INSPO, before training")) < static[2]
+    assert "found before training, it is ahead early, not at the end" in text
+    assert float(one["INSPO, before training"][3]) > static[3]
+    assert float(one["GRPO, no instruction"][2]) < 0.05
+    assert max(float(cells[4]) for cells in one.values() if cells[4] != "–") < 0.15
     file = ROOT / "benchmarks" / "results" / "openrlhf_language.json"
     (filtered,) = (one for one in json.loads(file.read_text())["runs"] if one.get("mode"))
     assert f"The same rollouts then make {filtered['steps']} steps, not 88" in text
