@@ -23,7 +23,7 @@ TEACHER: Final = "instructions"
 _TRAINING: Final = 18
 _SAMPLES: Final = 8
 _FIRST: Final = "Answer with one word."
-"""Right for every question, and of no help."""
+"""Does not name the task."""
 _REWORDED: Final = (
     "Reply with a single word.",
     "Give the answer in one word.",
@@ -77,8 +77,8 @@ def questions(draw: int) -> Questions:
 
 
 def teacher(seed: int) -> Callable[[str], str]:
-    """Make a teacher that draws instructions: shown failures, from six plausible ones of which two are
-    right; asked to paraphrase, from other words for the first."""
+    """Make a teacher that shuffles instructions: shown failures, six plausible ones of which two are right;
+    asked to paraphrase, six other versions of the first. By default a call asks for six, so for all."""
     rng = random.Random(f"{seed}|{TEACHER}")
     family = _family()
 

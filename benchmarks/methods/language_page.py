@@ -31,7 +31,6 @@ CLAIMS: Final = (
     Claim("stream", "blind"),
     Claim("stream", "grpo-twice"),
     Claim("stream", "hints"),
-    Claim("stream", "sdft"),
     Claim("sft", "stream"),
 )
 COSTS: Final = {

@@ -132,7 +132,13 @@ def test_what_the_results_say_of_solutions_and_other_ways(blocks: Any) -> None:
     assert right["GRPO"] < right[hints]
     one = {cells[0]: cells for cells in _rows(blocks["language-instructions"]())}
     static = {at: float(one["a static instruction"][at]) for at in (2, 3)}
-    assert "**INSPO is not better than its first instruction**" in text
+    assert "In these runs INSPO is not better than its first instruction" in text
+    after = [int(one["INSPO, after training"][at].replace(" ", "")) for at in (5, 6)]
+    assert f"left {100 * (1408 - sum(after)) / 1408:.0f} % of its budget" in text
+    assert one["INSPO, after training"][-1] == one["a static instruction"][-1]
+    reworded = one["INSPO, paraphrase"]
+    assert f'"{reworded[-1]}" stays near zero' in text
+    assert float(reworded[2]) < 0.1
     assert max(float(one[name][2]) for name in ("INSPO", "INSPO, before training")) < static[2]
     assert "found before training, it is ahead early, not at the end" in text
     assert float(one["INSPO, before training"][3]) > static[3]
