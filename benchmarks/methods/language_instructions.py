@@ -78,7 +78,7 @@ def questions(draw: int) -> Questions:
 
 def teacher(seed: int) -> Callable[[str], str]:
     """Make a teacher that shuffles instructions: shown failures, six plausible ones of which two are right;
-    asked to paraphrase, six other versions of the first. By default a call asks for six, so for all."""
+    asked to paraphrase, six other versions of the first. By default INSPO asks for six, so for all."""
     rng = random.Random(f"{seed}|{TEACHER}")
     family = _family()
 

@@ -40,7 +40,6 @@ ROWS: Final = (
     Row(_MODEL, "task unstated", Claim("p2o", "grpo")),
     Row(_MODEL, "task unstated", Claim("random", "grpo")),
     Row(_MODEL, "task unstated", Claim("stream", "hints")),
-    Row(_MODEL, "task unstated", Claim("stream", "sdft")),
     Row(_MODEL, "task unstated", Claim("stream", "sft")),
     Row(_SMALL, "hard", Claim("stream", "grpo")),
     Row(_SMALL, "medium", Claim("stream", "grpo", "medium")),

@@ -149,6 +149,24 @@ def test_what_the_results_say_of_solutions_and_other_ways(blocks: Any) -> None:
     assert f"The same rollouts then make {filtered['steps']} steps, not 88" in text
 
 
+def test_what_the_results_say_of_a_teacher_that_is_never_right() -> None:
+    file = ROOT / "benchmarks" / "results" / "methods_language_model.jsonl"
+    runs = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    ends = {
+        (run["arm"], run["seed"]): f"{run['curve']['hard'][-1]:.2f}".lstrip("0")
+        for run in runs
+        if run.get("draw") == 0
+    }
+    seeds = [seed for arm, seed in ends if arm == "random"]
+    assert len(seeds) == 2
+    assert len({ends["random", seed] for seed in seeds}) == 1
+    said = (
+        f"ended at {ends['random', 0]} in both runs, GRPO with the same seeds at "
+        f"{ends['grpo', 0]} and {ends['grpo', 1]}"
+    )
+    assert said in " ".join((ROOT / "docs" / "results.md").read_text("utf-8").split())
+
+
 def _rows(table: str) -> list[list[str]]:
     return [line.strip("| ").split(" | ") for line in table.splitlines()[2:]]
 
