@@ -1,4 +1,4 @@
-"""Let INSPO evolve a system message for questions that all want the same: the opposite of a word.
+"""Let INSPO evolve a system message for questions that all want the same: opposites, or capitals.
 
 A system message that names all six tasks does not work with this model (language_probe.py); one that names
 one task does.
@@ -11,16 +11,16 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from language_studied import Studied
+from language_studied import Pools, Studied
 
 from prompt_coevo.demo.arms import Arm
 from prompt_coevo.demo.unnamed.families import UNNAMED, Family
 from prompt_coevo.demo.unnamed.tasks import Questions, Task
 
-WORLD: Final = "opposites"
-NAME: Final = "opposite of a word"
-TEACHER: Final = "instructions"
+WORLDS: Final = {"opposites": "opposite of a word", "capitals": "capital of a country"}
+"""The family of each world's questions."""
 _TRAINING: Final = 18
+_HELD_OUT: Final = 18
 _SAMPLES: Final = 8
 _FIRST: Final = "Answer with one word."
 """Does not name the task."""
@@ -32,59 +32,75 @@ _REWORDED: Final = (
     "Let the answer be one word.",
     "Say it with one word.",
 )
+_AFTER: Final = 128
+"""Rollouts that are left for the search after training."""
 _COUNT: Final = re.compile(r"[Ww]rite (\d+) ")
 
 
-def _inspo(label: str, reserve: int = 0, **inspo: Any) -> Studied:
+def _inspo(label: str, world: str, reserve: int = 0, **inspo: Any) -> Studied:
     """INSPO's defaults, but for the schedule of a run of 44 steps and what it costs."""
     values = {
         "instruction": _FIRST,
+        "paraphrase": False,
         "evolve_every": 10,
         "evolve_until": 31,
+        "candidates_per_call": 2,
         "verify_size": 16,
         "rounds": 1,
         **inspo,
     }
     return Studied(
         Arm(label, {"algorithms": "inspo", "ground_truth_column": "answer", "inspo": values}),
-        {"teacher": TEACHER},
+        pools=_pools(world),
         budgets=0.5,
         reserve=reserve,
-        world=WORLD,
+        world=world,
     )
 
 
-ARMS: Final = {
-    "one-grpo": Studied(Arm("GRPO, no instruction"), budgets=0.5, world=WORLD),
-    "one-static": _inspo("a static instruction", evolution="off", paraphrase=False),
-    "one-inspo": _inspo("INSPO"),
-    "one-before": _inspo("INSPO, before training", evolution="before"),
-    "one-after": _inspo("INSPO, after training", 340, evolution="after", paraphrase=False),
-    "one-paraphrase": _inspo("INSPO, paraphrase", proposer="paraphrase"),
-}
+def _arms(world: str) -> dict[str, Studied]:
+    return {
+        f"{world}-grpo": Studied(Arm("GRPO, no instruction"), budgets=0.5, world=world),
+        f"{world}-static": _inspo("a static instruction", world, evolution="off"),
+        f"{world}-inspo": _inspo("INSPO", world),
+        f"{world}-before": _inspo("INSPO, before training", world, evolution="before"),
+        f"{world}-after": _inspo("INSPO, after training", world, _AFTER, evolution="after"),
+        f"{world}-paraphrase": _inspo(
+            "INSPO, paraphrase", world, paraphrase=True, proposer="paraphrase"
+        ),
+    }
 
 
-def _family() -> Family:
-    return next(family for family in UNNAMED if family.name == NAME)
+def _family(world: str) -> Family:
+    return next(family for family in UNNAMED if family.name == WORLDS[world])
 
 
-def questions(draw: int) -> Questions:
-    """Draw half of the words to train on, and hold the others out."""
-    family = _family()
-    tasks = [Task(family.question(item), answer, NAME) for item, answer in family.answers.items()]
-    random.Random(f"{WORLD}/{draw}").shuffle(tasks)
-    return Questions(tasks[:_TRAINING], tasks[_TRAINING:], hard=(NAME,), samples=_SAMPLES)
+def _pools(world: str) -> Pools:
+    """Return six plausible instructions, of which two are right, and six other versions of the first."""
+    family = _family(world)
+    return (*family.right, *family.wrong), _REWORDED
 
 
-def teacher(seed: int) -> Callable[[str], str]:
-    """Make a teacher that shuffles instructions: shown failures, six plausible ones of which two are right;
-    asked to paraphrase, six other versions of the first. By default INSPO asks for six, so for all."""
-    rng = random.Random(f"{seed}|{TEACHER}")
-    family = _family()
+def questions(world: str, draw: int) -> Questions:
+    """Draw items to train on and as many to hold out."""
+    family = _family(world)
+    tasks = [
+        Task(family.question(item), answer, family.name) for item, answer in family.answers.items()
+    ]
+    random.Random(f"{world}/{draw}").shuffle(tasks)
+    training, held_out = tasks[:_TRAINING], tasks[_TRAINING : _TRAINING + _HELD_OUT]
+    return Questions(training, held_out, hard=(family.name,), samples=_SAMPLES)
+
+
+def teacher(pools: Pools, seed: int) -> Callable[[str], str]:
+    """Make a teacher that draws from the first pool when it is shown failures, from the second when asked to
+    paraphrase."""
+    rng = random.Random(f"{seed}|instructions")
+    improved, reworded = pools
 
     def write(prompt: str) -> str:
         # Only the reflection prompt has questions in it.
-        pool = (*family.right, *family.wrong) if f"{family.label}: " in prompt else _REWORDED
+        pool = improved if "<question>" in prompt else reworded
         asked = _COUNT.search(prompt)
         texts = rng.sample(pool, min(int(asked[1]) if asked else 1, len(pool)))
         return "\n\n".join(
@@ -92,3 +108,6 @@ def teacher(seed: int) -> Callable[[str], str]:
         )
 
     return write
+
+
+ARMS: Final = {name: arm for world in WORLDS for name, arm in _arms(world).items()}

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import language_instructions
 from language_questions import from_file, lines_of
-from language_solutions import solution
+from language_solutions import SDFT_TEMPLATE, solution
 from language_studied import WORLD, Studied
 from store import Key, ResultsError
 
@@ -111,6 +111,8 @@ def frozen() -> dict[str, Any]:
             "reflection": dict(studied.reflection),
             "budgets": studied.budgets,
             **({"told": [studied.told, *_solutions()]} if studied.told else {}),
+            **({"template": SDFT_TEMPLATE} if studied.told == "sdft" else {}),
+            **({"pools": studied.pools} if studied.pools else {}),
             **(_of_another_world(studied) if studied.world != WORLD else {}),
         }
         for name, studied in ARMS.items()
@@ -123,15 +125,15 @@ def _solutions() -> list[str]:
 
 
 def _of_another_world(studied: Studied) -> dict[str, Any]:
-    asked = language_instructions.questions(0)
+    asked = questions(0, studied.world)
     rows = [[task.question, task.answer] for task in (*asked.training, *asked.held_out)]
     return {"questions": rows, "samples": asked.samples, "reserve": studied.reserve}
 
 
 def questions(draw: int, world: str = WORLD) -> Questions:
     """Return the questions of a draw. Raises ResultsError for a file that has none."""
-    if world == language_instructions.WORLD:
-        return language_instructions.questions(draw)
+    if world in language_instructions.WORLDS:
+        return language_instructions.questions(world, draw)
     return from_file(Path(QUESTIONS), draw, TOKENS) if QUESTIONS else Questions.unnamed(draw)
 
 
@@ -191,13 +193,14 @@ def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
     torch.set_num_threads(1)
     studied = ARMS[arm]
     asked = _teacher() if TEACHER and _asks(studied) else studied.reflection
-    if asked == {"teacher": language_instructions.TEACHER}:
-        asked = {"function": language_instructions.teacher(seed)}
+    if studied.pools:
+        asked = {"function": language_instructions.teacher(studied.pools, seed)}
     asked_of = questions(draw, world)
     budget, log = int(ROLLOUTS * studied.budgets), list[dict[str, float]]()
     with tempfile.TemporaryDirectory() as folder:
         job = Job(arm, studied.spec, seed, Path(folder), draw, Path(MODEL), budget, asked)
-        build = getattr(importlib.import_module("language_told"), studied.told or "usual")
+        told = studied.told
+        build = getattr(importlib.import_module("language_told"), told) if told else None
         silent = lambda spent, hard: None  # noqa: E731
         result = train(job, silent, log.append, asked_of, build, studied.reserve)
     steps = [{name: round(one[name], 4) for name in STEP if name in one} for one in log]

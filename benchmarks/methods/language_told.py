@@ -8,14 +8,14 @@ from typing import Any, Final
 import datasets
 import torch
 import transformers
-from language_solutions import solution
+from language_solutions import SDFT_TEMPLATE, solution
 from trl import SFTConfig, SFTTrainer
 from trl.experimental.sdft import SDFTConfig, SDFTTrainer
 
 from prompt_coevo.demo.job import Job
 from prompt_coevo.demo.unnamed.held_out import chat, load_tokenizer
 from prompt_coevo.demo.unnamed.tasks import Questions
-from prompt_coevo.demo.unnamed.train import build_trainer as usual
+from prompt_coevo.demo.unnamed.train import build_trainer
 from prompt_coevo.demo.unnamed.values import trainer_values
 
 _OF_SAMPLES: Final = ("num_generations", "max_completion_length", "temperature", "beta")
@@ -24,15 +24,15 @@ _OF_SAMPLES: Final = ("num_generations", "max_completion_length", "temperature",
 
 def with_solutions(job: Job, questions: Questions) -> Any:
     """Build the usual trainer, with a column `solution` beside every question."""
-    trainer = usual(job, questions)
+    trainer = build_trainer(job, questions)
     told = [solution(task) for task in questions.training]
     trainer.train_dataset = trainer.train_dataset.add_column("solution", told)
     return trainer
 
 
 def sdft(job: Job, questions: Questions) -> Any:
-    """Build TRL's SDFTTrainer with its defaults: the base model, shown the question and its solution,
-    teaches the policy on the policy's own samples."""
+    """Build TRL's SDFTTrainer with its defaults, but for the template: the base model, shown the solution and
+    the question, teaches the policy on the policy's own samples."""
     values = _values(job, questions)
     del values["beta"]
     parts = _parts(
@@ -42,7 +42,7 @@ def sdft(job: Job, questions: Questions) -> Any:
             for task in questions.training
         ],
     )
-    args = SDFTConfig(**values)
+    args = SDFTConfig(**values, teacher_prompt_template=SDFT_TEMPLATE)
     # Fewer than the default only for a test's vocabulary.
     args.distillation_topk = min(args.distillation_topk, parts["model"].config.vocab_size)
     return SDFTTrainer(args=args, **parts)

@@ -264,35 +264,35 @@ def test_runs_that_are_told_solutions(load: Load, tmp_path: Path, arm: str, samp
     assert run["calls"] == 0
 
 
-@pytest.mark.parametrize("arm", ["one-inspo", "one-after", "one-grpo"])
+@pytest.mark.parametrize("arm", ["opposites-inspo", "capitals-after", "capitals-grpo"])
 def test_an_instruction_for_one_task(load: Load, tmp_path: Path, arm: str) -> None:
     shutil.copytree(base_path(World()), tmp_path / "model")
     tier = load(COEVO_MODEL=str(tmp_path / "model"), COEVO_ROLLOUTS="1024")
     (key,) = tier.plan([arm], 1, None)
     run = json.loads(json.dumps(tier.run(*key)))
     assert run["training"] + run["outside"] <= 512 + 32
-    assert (run["outside"] > 0) == (arm != "one-grpo")
-    assert set(run["curve"]) == {"opposite of a word", "hard"}
+    assert (run["outside"] > 0) == (not arm.endswith("grpo"))
+    assert len(run["curve"]) == 2
     bare = run["last"].get("without instruction")
-    assert (bare is not None) == (run["instruction"] is not None) == (arm != "one-grpo")
+    assert (bare is not None) == (run["instruction"] is not None) == (not arm.endswith("grpo"))
 
 
-def test_a_teacher_of_instructions_reads_or_rewords(load: Load) -> None:
-    load()
+@pytest.mark.parametrize(("world", "named"), [("opposites", "opposite"), ("capitals", "capital")])
+def test_a_teacher_of_instructions_reads_or_rewords(load: Load, world: str, named: str) -> None:
+    tier = load()
     from language_instructions import questions, teacher
 
-    asked = questions(0)
+    asked = questions(world, 0)
+    assert len(asked.training) == len(asked.held_out) == 18
     assert not {task.question for task in asked.training} & {
         task.question for task in asked.held_out
     }
-    write = teacher(0)
-    shown = write(
-        f"<question>{asked.training[0].question}</question> Write 6 improved instructions"
-    )
-    assert shown.count("</ins_") == 6
-    assert "<ins_6>" in shown
-    assert "opposite" in shown
-    assert "opposite" not in write("Write 6 other versions of it")
+    write = teacher(tier.ARMS[f"{world}-inspo"].pools, 0)
+    question = f"<question>{asked.training[0].question}</question>"
+    drawn = [write(f"{question} Write 2 improved instructions") for _ in range(20)]
+    assert {said.count("</ins_") for said in drawn} == {2}
+    assert 0 < sum(named in said for said in drawn) < 20
+    assert named not in write("Write 6 other versions of it")
 
 
 def test_only_built_in_questions_have_solutions(load: Load, tmp_path: Path) -> None:
