@@ -76,7 +76,7 @@ def train(job: Job) -> effect.Run:
             step_seconds=[m["train/timing/step_total"] for m in result.metrics.values()],
         )
     if job.mode == FILTERED:
-        run |= {"steps": steps, "train_rollouts": generated, "generated_besides": 0}
+        run["steps"] = steps
     return run
 
 

@@ -7,13 +7,13 @@ one task does.
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Callable
 from typing import Any, Final
 
 from language_studied import Pools, Studied
 
 from prompt_coevo.demo.arms import Arm
+from prompt_coevo.demo.instruction_teacher import reply, wanted
 from prompt_coevo.demo.unnamed.families import UNNAMED, Family
 from prompt_coevo.demo.unnamed.tasks import Questions, Task
 
@@ -34,7 +34,6 @@ _REWORDED: Final = (
 )
 _AFTER: Final = 128
 """Rollouts that are left for the search after training."""
-_COUNT: Final = re.compile(r"[Ww]rite (\d+) ")
 
 
 def _inspo(label: str, world: str, reserve: int = 0, **inspo: Any) -> Studied:
@@ -93,19 +92,15 @@ def questions(world: str, draw: int) -> Questions:
 
 
 def teacher(pools: Pools, seed: int) -> Callable[[str], str]:
-    """Make a teacher that draws from the first pool when it is shown failures, from the second when asked to
-    paraphrase."""
+    """Make a teacher that draws from the first pool when it is shown failures, and from the second when it
+    is asked to paraphrase."""
     rng = random.Random(f"{seed}|instructions")
     improved, reworded = pools
 
     def write(prompt: str) -> str:
         # Only the reflection prompt has questions in it.
         pool = improved if "<question>" in prompt else reworded
-        asked = _COUNT.search(prompt)
-        texts = rng.sample(pool, min(int(asked[1]) if asked else 1, len(pool)))
-        return "\n\n".join(
-            f"<ins_{number}>\n{text}\n</ins_{number}>" for number, text in enumerate(texts, start=1)
-        )
+        return reply(rng.sample(pool, min(wanted(prompt), len(pool))))
 
     return write
 

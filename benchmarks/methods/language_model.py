@@ -34,6 +34,7 @@ from prompt_coevo.demo.unnamed.tasks import MOST_TOKENS, Questions
 from prompt_coevo.demo.unnamed.values import CHAT, SAMPLES, trainer_values
 
 HEADLINE: Final = ("grpo", "stream", "p2o")
+_IN_BOTH_SPLITS: Final = (*HEADLINE, "sft")
 SEEDS: Final = tuple(range(3))
 DRAWS: Final = (0, 1)
 """Splits of the questions."""
@@ -138,11 +139,11 @@ def questions(draw: int, world: str = WORLD) -> Questions:
 
 
 def plan(arms: Sequence[str], seeds: int | None, draws: int | None) -> list[Key]:
-    """Return the runs of the published table, seed by seed: the main arms in both splits, the others in the
+    """Return the runs of the published table, seed by seed: some arms in both splits, the others in the
     first; or this many seeds and splits of each."""
     keys: list[Key] = []
     for name in arms:
-        splits = DRAWS[: draws or (len(DRAWS) if name in HEADLINE else 1)]
+        splits = DRAWS[: draws or (len(DRAWS) if name in _IN_BOTH_SPLITS else 1)]
         keys += [(ARMS[name].world, name, seed, draw) for draw in splits for seed in SEEDS[:seeds]]
     return sorted(keys, key=lambda key: (key[3], key[1] not in HEADLINE, key[2]))
 

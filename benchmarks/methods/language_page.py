@@ -7,6 +7,7 @@ import json
 import re
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from store import ResultsError, Run
 from tables import AREA, Cell, Claim, accuracy, claims, count, less, number, of_arm, share, table
 
 from prompt_coevo.demo.results import area
+from prompt_coevo.demo.unnamed.arms import BUDGET
 from prompt_coevo.demo.unnamed.tasks import HARD, PLAIN
 
 GROUPS: Final = {"hard": HARD, "plain": PLAIN}
@@ -42,7 +44,6 @@ COSTS: Final = {
 """A run's costs, by the names of their columns."""
 OTHER_TRAINERS: Final = {"VeRL": "verl_language.json", "OpenRLHF": "openrlhf_language.json"}
 """The files of runs under other trainers than TRL, in the folder of results."""
-_STEPS: Final = 88
 _FILTERED: Final = "filtered"
 """The mode of openrlhf_effect.py with dynamic sampling."""
 _RESULTS: Final = Path(__file__).resolve().parent.parent / "results"
@@ -51,7 +52,14 @@ _ANSWERS: Final = 2
 
 
 def summary(runs: Sequence[Run]) -> str:
-    """Make a table of runs of another model, or with questions from a file, by families."""
+    """Make a table for each world of runs of another model, or with questions from a file, by families."""
+    worlds = dict.fromkeys(run["world"] for run in runs)
+    return "\n\n".join(
+        _of_one_world([run for run in runs if run["world"] == world]) for world in worlds
+    )
+
+
+def _of_one_world(runs: Sequence[Run]) -> str:
     families = sorted({kind for run in runs for kind, *_ in run["words"].values()})
     columns: dict[str, Cell] = {"runs": count, **{name: accuracy(name) for name in families}}
     columns |= {name: number(key) for name, key in COSTS.items()}
@@ -66,8 +74,11 @@ def blocks(runs: Sequence[Run]) -> dict[str, Callable[[], str]]:
             f"the published runs are of one model; here are some of {', '.join(models)}"
         )
     names = language_model.labels()
-    one_task = [run for run in runs if run["world"] == language_instructions.WORLD]
-    all_runs = [run for run in runs if run["world"] == WORLD]
+    of_world = {
+        world: [run for run in runs if run["world"] == world]
+        for world in (WORLD, *language_instructions.WORLDS)
+    }
+    all_runs = of_world[WORLD]
     runs = of_whole_splits(all_runs)
     grouped, by_family = (
         scored(runs, GROUPS),
@@ -101,13 +112,16 @@ def blocks(runs: Sequence[Run]) -> dict[str, Callable[[], str]]:
         "language-templates": lambda: templates(runs),
         "language-trainers": lambda: trainers(all_runs, _RESULTS),
         "language-runs": lambda: pairs(all_runs),
-        "language-instructions": lambda: instructions(one_task),
+        **{
+            f"language-{world}": partial(instructions, of_world[world], task)
+            for world, task in language_instructions.WORLDS.items()
+        },
     }
 
 
-def instructions(runs: Sequence[Run]) -> str:
+def instructions(runs: Sequence[Run], task: str) -> str:
     """Make a table of the runs in which a system message evolves for one task."""
-    names, task = language_model.labels(), language_instructions.NAME
+    names = language_model.labels()
     columns: dict[str, Cell] = {
         "runs": count,
         "under its instruction": accuracy(task),
@@ -179,7 +193,8 @@ def trainers(runs: Sequence[Run], results: Path) -> str:
             made[trainer] = [
                 (run, run["scores"]["words"], run["reflection_calls"])
                 for run in found
-                if run["draw"] == 0 and (run["steps"] == _STEPS or run.get("mode") == _FILTERED)
+                if (run["draw"], run["train_rollouts"]) == (0, BUDGET)
+                and run.get("mode") in (None, _FILTERED)
             ]
     for trainer, found in made.items():
         for arm in ("grpo", "stream"):

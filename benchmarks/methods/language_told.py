@@ -31,8 +31,8 @@ def with_solutions(job: Job, questions: Questions) -> Any:
 
 
 def sdft(job: Job, questions: Questions) -> Any:
-    """Build TRL's SDFTTrainer with its defaults, but for the template: the base model, shown the solution and
-    the question, teaches the policy on the policy's own samples."""
+    """Build TRL's SDFTTrainer with its defaults, but for the template: the base model, shown solution
+    and question, teaches the policy on the policy's own samples."""
     values = _values(job, questions)
     del values["beta"]
     parts = _parts(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Iterable
 from typing import Final, Generic
 
 from prompt_coevo.demo.rule_teacher import FailureT, Rule, RuleTeacher
@@ -32,11 +33,7 @@ class InstructionTeacher(Generic[FailureT, Rule]):
 
     def __call__(self, prompt: str) -> str:
         rng = self._reasoner.rng_of(prompt)
-        asked = _COUNT.search(prompt)
-        texts = [self._one(prompt, rng) for _ in range(int(asked[1]) if asked else 1)]
-        return "\n\n".join(
-            f"<ins_{number}>\n{text}\n</ins_{number}>" for number, text in enumerate(texts, start=1)
-        )
+        return reply(self._one(prompt, rng) for _ in range(wanted(prompt)))
 
     def _one(self, prompt: str, rng: random.Random) -> str:
         reasoner = self._reasoner
@@ -55,6 +52,19 @@ class InstructionTeacher(Generic[FailureT, Rule]):
         while len(rules) > reasoner.max_clauses:
             rules.pop(rng.choice(list(rules)))
         return reasoner.spelled(rules, rng, _MOST_FILLERS)
+
+
+def wanted(prompt: str) -> int:
+    """Return how many instructions a meta-prompt asks for."""
+    asked = _COUNT.search(prompt)
+    return int(asked[1]) if asked else 1
+
+
+def reply(texts: Iterable[str]) -> str:
+    """Write instructions as INSPO's proposers read them."""
+    return "\n\n".join(
+        f"<ins_{number}>\n{text}\n</ins_{number}>" for number, text in enumerate(texts, start=1)
+    )
 
 
 def _recombined(scored: list[tuple[float, dict[str, Rule]]], rng: random.Random) -> dict[str, Rule]:

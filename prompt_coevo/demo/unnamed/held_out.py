@@ -27,19 +27,25 @@ class HeldOut:
 
     def score(self, model: Model, tokenizer: Tokenizer, instruction: str | None) -> dict[str, int]:
         """Count the right answers to every question, out of `Questions.samples`."""
+        answers = self._answers(model, tokenizer, instruction)
+        self.said.append({question: texts[0] for question, texts in answers.items()})
+        return self._right(answers)
+
+    def _answers(
+        self, model: Model, tokenizer: Tokenizer, instruction: str | None
+    ) -> dict[str, list[str]]:
         asked, most = sorted(self._tasks, key=len), self._questions.most_tokens
         chats = [chat(question, instruction) for question in asked]
         with undisturbed(model):
             answers = sample(model, tokenizer, chats, self._questions.samples, most)
-        self.said.append({name: texts[0] for name, texts in zip(asked, answers, strict=True)})
-        return {
-            question: self._right(question, texts)
-            for question, texts in zip(asked, answers, strict=True)
-        }
+        return dict(zip(asked, answers, strict=True))
 
-    def _right(self, question: str, texts: Sequence[str]) -> int:
-        answer = self._tasks[question].answer
-        return sum(self._questions.reward(text, answer) >= 1 for text in texts)
+    def _right(self, answers: Mapping[str, Sequence[str]]) -> dict[str, int]:
+        reward = self._questions.reward
+        return {
+            question: sum(reward(text, self._tasks[question].answer) >= 1 for text in texts)
+            for question, texts in answers.items()
+        }
 
     def accuracy(self, right: Mapping[str, int], kind: str) -> float:
         """Average over the questions of a family; "hard" averages over all families meant to be hard."""
@@ -58,8 +64,7 @@ class HeldOut:
         """Return the score without the instruction, if there is one."""
         if instruction is None:
             return {}
-        right = self.score(model, tokenizer, None)
-        self.said.pop()
+        right = self._right(self._answers(model, tokenizer, None))
         asked = self._questions.samples * len(right)
         return {"without instruction": Share(sum(right.values()), asked)}
 

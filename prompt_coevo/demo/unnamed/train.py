@@ -46,6 +46,7 @@ def train(
     torch.manual_seed(job.seed)
     questions = questions or Questions.unnamed(job.draw)
     trainer = (build or build_trainer)(job, questions)
+    trainer.remove_callback(transformers.PrinterCallback)
     if log is not None:
         trainer.add_callback(_Log(log))
     calls, exam = Counter[str](), HeldOut(questions)
@@ -111,12 +112,10 @@ def build_trainer(job: Job, questions: Questions) -> trl.GRPOTrainer:
         return [questions.reward(completion[0]["content"], truth) for completion, truth in pairs]
 
     values = trainer_values(job, questions.most_tokens)
-    trainer = trl.GRPOTrainer(
+    return trl.GRPOTrainer(
         model=model,
         reward_funcs=graded,
         args=trl.GRPOConfig(**values, use_cpu=not torch.cuda.is_available()),
         train_dataset=datasets.Dataset.from_list(rows),
         processing_class=tokenizer,
     )
-    trainer.remove_callback(transformers.PrinterCallback)
-    return trainer
