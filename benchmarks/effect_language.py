@@ -38,7 +38,10 @@ def policy(folder: Path) -> Path:
     for file in MODEL.iterdir():
         if file.name != _LAYOUT:
             (folder / file.name).symlink_to(file.resolve())
-    (folder / _LAYOUT).write_text(load_tokenizer(MODEL).chat_template, "utf-8")
+    template = load_tokenizer(MODEL).chat_template
+    if not template:
+        raise SystemExit(f"the tokenizer in {MODEL} has no chat template: set another COEVO_MODEL")
+    (folder / _LAYOUT).write_text(template, "utf-8")
     return folder
 
 

@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run.add_argument("--arms", help="separated by commas; all by default")
     run.add_argument("--seeds", type=int, help="so many, in place of the table's")
     run.add_argument("--draws", type=int, help="of the world; so many, in place of the table's")
-    run.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    run.add_argument("--jobs", type=int, help="at once; by default one per core, if memory allows")
     run.add_argument("--json", type=Path, help="the file of lines; the published one by default")
     commands.add_parser("freeze", help="write down the settings").add_argument(
         "tier", choices=TIERS
@@ -122,7 +122,8 @@ def _run(options: argparse.Namespace) -> None:
         )
     keys = tier.plan(arms, options.seeds, options.draws)
     tier.check(keys)
-    run_all(keys, tier.run, _store(options.tier, options.json), options.jobs)
+    usual = getattr(tier, "jobs", lambda: os.cpu_count() or 1)
+    run_all(keys, tier.run, _store(options.tier, options.json), options.jobs or usual())
 
 
 def _freeze(name: str) -> None:

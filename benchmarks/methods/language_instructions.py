@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable
 from typing import Any, Final
 
-from language_studied import Pools, Studied
+from language_studied import Studied
 
 from prompt_coevo.demo.arms import Arm
 from prompt_coevo.demo.instruction_teacher import reply, wanted
@@ -19,6 +19,8 @@ from prompt_coevo.demo.unnamed.tasks import Questions, Task
 
 WORLDS: Final = {"opposites": "opposite of a word", "capitals": "capital of a country"}
 """The family of each world's questions."""
+TEACHER: Final = {"teacher": "instructions"}
+"""Stands for the function `teacher`, which depends on the seed."""
 _TRAINING: Final = 18
 _HELD_OUT: Final = 18
 _SAMPLES: Final = 8
@@ -32,52 +34,37 @@ _REWORDED: Final = (
     "Let the answer be one word.",
     "Say it with one word.",
 )
-_AFTER: Final = 128
-"""Rollouts that are left for the search after training."""
 
 
 def _inspo(label: str, world: str, reserve: int = 0, **inspo: Any) -> Studied:
-    """INSPO's defaults, but for the schedule of a run of 44 steps and what it costs."""
+    """Describe INSPO on the schedule of a run of 44 steps."""
     values = {
         "instruction": _FIRST,
-        "paraphrase": False,
         "evolve_every": 10,
         "evolve_until": 31,
-        "candidates_per_call": 2,
         "verify_size": 16,
         "rounds": 1,
         **inspo,
     }
     return Studied(
         Arm(label, {"algorithms": "inspo", "ground_truth_column": "answer", "inspo": values}),
-        pools=_pools(world),
+        TEACHER,
         budgets=0.5,
         reserve=reserve,
         world=world,
     )
 
 
-def _arms(world: str) -> dict[str, Studied]:
-    return {
-        f"{world}-grpo": Studied(Arm("GRPO, no instruction"), budgets=0.5, world=world),
-        f"{world}-static": _inspo("a static instruction", world, evolution="off"),
-        f"{world}-inspo": _inspo("INSPO", world),
-        f"{world}-before": _inspo("INSPO, before training", world, evolution="before"),
-        f"{world}-after": _inspo("INSPO, after training", world, _AFTER, evolution="after"),
-        f"{world}-paraphrase": _inspo(
-            "INSPO, paraphrase", world, paraphrase=True, proposer="paraphrase"
-        ),
-    }
+def _bare(world: str) -> Studied:
+    return Studied(Arm("GRPO, no instruction"), budgets=0.5, world=world)
+
+
+def _static(world: str) -> Studied:
+    return _inspo("a static instruction", world, evolution="off", paraphrase=False)
 
 
 def _family(world: str) -> Family:
     return next(family for family in UNNAMED if family.name == WORLDS[world])
-
-
-def _pools(world: str) -> Pools:
-    """Return six plausible instructions, of which two are right, and six other versions of the first."""
-    family = _family(world)
-    return (*family.right, *family.wrong), _REWORDED
 
 
 def questions(world: str, draw: int) -> Questions:
@@ -91,18 +78,36 @@ def questions(world: str, draw: int) -> Questions:
     return Questions(training, held_out, hard=(family.name,), samples=_SAMPLES)
 
 
-def teacher(pools: Pools, seed: int) -> Callable[[str], str]:
-    """Make a teacher that draws from the first pool when it is shown failures, and from the second when it
-    is asked to paraphrase."""
+def teacher(world: str, seed: int) -> Callable[[str], str]:
+    """Make a teacher that knows the task and draws instructions without reading more than that.
+
+    Shown failures, it draws from six plausible ones, of which two are right; asked to paraphrase, from six
+    other versions of the first.
+    """
     rng = random.Random(f"{seed}|instructions")
-    improved, reworded = pools
+    family = _family(world)
 
     def write(prompt: str) -> str:
         # Only the reflection prompt has questions in it.
-        pool = improved if "<question>" in prompt else reworded
+        pool = (*family.right, *family.wrong) if "<question>" in prompt else _REWORDED
         return reply(rng.sample(pool, min(wanted(prompt), len(pool))))
 
     return write
 
 
-ARMS: Final = {name: arm for world in WORLDS for name, arm in _arms(world).items()}
+_TWO: Final = {"paraphrase": False, "candidates_per_call": 2}
+"""So that a call does not bring all six instructions at once."""
+ARMS: Final = {
+    "opposites-grpo": _bare("opposites"),
+    "opposites-static": _static("opposites"),
+    "opposites-inspo": _inspo("INSPO", "opposites"),
+    "opposites-before": _inspo("INSPO, before training", "opposites", evolution="before"),
+    "opposites-after": _inspo(
+        "INSPO, after training", "opposites", 340, evolution="after", paraphrase=False
+    ),
+    "opposites-paraphrase": _inspo("INSPO, paraphrase", "opposites", proposer="paraphrase"),
+    "capitals-grpo": _bare("capitals"),
+    "capitals-static": _static("capitals"),
+    "capitals-inspo": _inspo("INSPO", "capitals", **_TWO),
+    "capitals-before": _inspo("INSPO, before training", "capitals", evolution="before", **_TWO),
+}

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import language_instructions
 from language_questions import from_file, lines_of
-from language_solutions import SDFT_TEMPLATE, solution
+from language_solutions import solution
 from language_studied import WORLD, Studied
 from store import Key, ResultsError
 
@@ -29,9 +29,10 @@ from prompt_coevo.demo.arms import Arm
 from prompt_coevo.demo.job import Job
 from prompt_coevo.demo.smollm2 import default_folder, fingerprint
 from prompt_coevo.demo.unnamed.arms import ARMS as DEMO_ARMS
-from prompt_coevo.demo.unnamed.arms import BUDGET, POINTS
+from prompt_coevo.demo.unnamed.arms import BUDGET, POINTS, runs_in_memory
 from prompt_coevo.demo.unnamed.tasks import MOST_TOKENS, Questions
 from prompt_coevo.demo.unnamed.values import CHAT, SAMPLES, trainer_values
+from prompt_coevo.errors import SettingsError
 
 HEADLINE: Final = ("grpo", "stream", "p2o")
 _IN_BOTH_SPLITS: Final = (*HEADLINE, "sft")
@@ -90,7 +91,7 @@ def frozen() -> dict[str, Any]:
     common = {
         "budget": ROLLOUTS,
         "points": [POINTS, SAMPLES],
-        # A GPU is no setting: it is recorded with the machine.
+        # What depends on the machine is no setting: it is recorded with each run.
         "trainer": {**trainer_values(job, MOST_TOKENS), "use_cpu": True},
         "chat": CHAT,
         "questions": [
@@ -112,8 +113,6 @@ def frozen() -> dict[str, Any]:
             "reflection": dict(studied.reflection),
             "budgets": studied.budgets,
             **({"told": [studied.told, *_solutions()]} if studied.told else {}),
-            **({"template": SDFT_TEMPLATE} if studied.told == "sdft" else {}),
-            **({"pools": studied.pools} if studied.pools else {}),
             **(_of_another_world(studied) if studied.world != WORLD else {}),
         }
         for name, studied in ARMS.items()
@@ -154,8 +153,15 @@ def check(keys: Sequence[Key]) -> None:
         raise ResultsError(
             f"there is no model in {MODEL}: make it with prompt-coevo smollm2, or set COEVO_MODEL"
         )
-    if os.sep in MODEL and not (Path(MODEL) / "config.json").exists():
+    if "COEVO_MODEL" not in os.environ and fingerprint(MODEL) != PUBLISHED:
+        raise ResultsError(
+            f"the weights in {MODEL} are not those of the published runs: set COEVO_MODEL to this folder, "
+            "and give another file of results"
+        )
+    if _is_folder(MODEL) and not (Path(MODEL) / "config.json").exists():
         raise ResultsError(f"COEVO_MODEL={MODEL}: there is no config.json in this folder")
+    if TEACHER and Path(TEACHER).suffix == ".txt" and not Path(TEACHER).is_file():
+        raise ResultsError(f"COEVO_TEACHER={TEACHER}: there is no such file")
     own = [name for name in dict.fromkeys(arm for _, arm, _, _ in keys) if _asks(ARMS[name])]
     if QUESTIONS and own and not TEACHER:
         raise ResultsError(
@@ -171,6 +177,24 @@ def check(keys: Sequence[Key]) -> None:
         raise ResultsError(
             f"{', '.join(built_in)}: for the built-in questions only; name other --arms"
         )
+
+
+def _is_folder(model: str) -> bool:
+    """Tell whether it is a folder and not a name on the hub, which is like `owner/name`."""
+    return Path(model).exists() or model.startswith((os.sep, ".")) or model.count(os.sep) > 1
+
+
+def jobs() -> int:
+    """Return how many runs to make at once: one a core as far as memory allows, or one of another model.
+
+    Raises ResultsError if not even one fits.
+    """
+    if "COEVO_MODEL" in os.environ and fingerprint(MODEL) != PUBLISHED:
+        return 1
+    try:
+        return runs_in_memory(os.cpu_count() or 1, "--jobs 1")
+    except SettingsError as error:
+        raise ResultsError(str(error)) from None
 
 
 def _teacher() -> dict[str, Any]:
@@ -189,13 +213,13 @@ def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
     """Run once and return JSON values."""
     import torch
 
-    from prompt_coevo.demo.unnamed.train import train
+    from prompt_coevo.demo.unnamed.train import of_this_machine, train
 
     torch.set_num_threads(1)
     studied = ARMS[arm]
     asked = _teacher() if TEACHER and _asks(studied) else studied.reflection
-    if studied.pools:
-        asked = {"function": language_instructions.teacher(studied.pools, seed)}
+    if asked == language_instructions.TEACHER:
+        asked = {"function": language_instructions.teacher(world, seed)}
     asked_of = questions(draw, world)
     budget, log = int(ROLLOUTS * studied.budgets), list[dict[str, float]]()
     with tempfile.TemporaryDirectory() as folder:
@@ -216,6 +240,7 @@ def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
         "seed": seed,
         "draw": draw,
         "model": fingerprint(MODEL),
+        **of_this_machine(),
         "budget": result.budget,
         "spent": result.spent,
         "curve": {kind: [round(value, 4) for value in curve] for kind, curve in curves.items()},

@@ -28,7 +28,9 @@ CLAIMS: Final = (
     Claim("stream", "grpo", column=AREA),
     Claim("stream", "p2o"),
     Claim("p2o", "grpo"),
+    Claim("p2o", "grpo", column=AREA),
     Claim("grpo", "stream", "plain"),
+    Claim("stream", "grpo", "plain", AREA),
     Claim("stream", "random"),
     Claim("stream", "blind"),
     Claim("stream", "grpo-twice"),
@@ -44,6 +46,7 @@ COSTS: Final = {
 """A run's costs, by the names of their columns."""
 OTHER_TRAINERS: Final = {"VeRL": "verl_language.json", "OpenRLHF": "openrlhf_language.json"}
 """The files of runs under other trainers than TRL, in the folder of results."""
+_UNTRAINED: Final = "base"
 _FILTERED: Final = "filtered"
 """The mode of openrlhf_effect.py with dynamic sampling."""
 _RESULTS: Final = Path(__file__).resolve().parent.parent / "results"
@@ -73,16 +76,17 @@ def blocks(runs: Sequence[Run]) -> dict[str, Callable[[], str]]:
         raise ResultsError(
             f"the published runs are of one model; here are some of {', '.join(models)}"
         )
-    names = language_model.labels()
+    names = {_UNTRAINED: "before training", **language_model.labels()}
     of_world = {
         world: [run for run in runs if run["world"] == world]
         for world in (WORLD, *language_instructions.WORLDS)
     }
     all_runs = of_world[WORLD]
     runs = of_whole_splits(all_runs)
+    every = [*untrained(runs), *runs]
     grouped, by_family = (
-        scored(runs, GROUPS),
-        scored(runs, {name: (name,) for name in HARD + PLAIN}),
+        scored(every, GROUPS),
+        scored(every, {name: (name,) for name in HARD + PLAIN}),
     )
     columns: dict[str, Cell] = {
         "runs": count,
@@ -133,6 +137,22 @@ def instructions(runs: Sequence[Run], task: str) -> str:
         ),
     }
     return table(scored(runs, {task: (task,)}), list(names), names, columns)
+
+
+def untrained(runs: Sequence[Run]) -> list[Run]:
+    """Return what GRPO's runs began with, as runs of an arm of its own that costs nothing."""
+    return [
+        {
+            **run,
+            **dict.fromkeys(COSTS.values(), 0),
+            "arm": _UNTRAINED,
+            "words": {
+                name: [kind, *[points[0]] * len(points)]
+                for name, (kind, *points) in run["words"].items()
+            },
+        }
+        for run in of_arm(runs, "grpo")
+    ]
 
 
 def scored(runs: Sequence[Run], groups: Mapping[str, Sequence[str]]) -> list[Run]:
@@ -208,12 +228,9 @@ def trainers(runs: Sequence[Run], results: Path) -> str:
 
 
 def _ends(words: Mapping[str, Sequence[Any]], families: Sequence[str]) -> tuple[float, float]:
-    """Return the mean over families of the share of right answers, before training and at the end."""
-    of_family = [[points for kind, *points in words.values() if kind == one] for one in families]
-    first, last = (
-        statistics.fmean(statistics.fmean(points[at] for points in one) for one in of_family)
-        for at in (0, -1)
-    )
+    """Return the mean over questions of the share of right answers, before training and at the end."""
+    asked = [points for kind, *points in words.values() if kind in families]
+    first, last = (statistics.fmean(points[at] for points in asked) for at in (0, -1))
     return first, last
 
 

@@ -6,8 +6,6 @@ from typing import Final
 
 from prompt_coevo.demo.unnamed.tasks import Task
 
-SDFT_TEMPLATE: Final = "{privileged_context}\n\n{prompt}"
-"""What SDFT's teacher reads. With TRL's default, the question first, the base model is right less often."""
 _SENTENCES: Final = {
     "capital of a country": "The capital of {item} is {answer}.",
     "opposite of a word": "The opposite of {item} is {answer}.",

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from prompt_coevo.demo.arms import Arm
 
 WORLD: Final = "unnamed"
-
-Pools: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
-"""Instructions that a teacher draws from: when it is shown failures, and when it is asked to paraphrase."""
 
 
 @dataclass(frozen=True)
@@ -21,9 +18,6 @@ class Studied:
     spec: Arm
     reflection: Mapping[str, Any] = field(default_factory=dict)
     """The section of the settings; the teacher that reads if it names none."""
-
-    pools: Pools | None = None
-    """What the teacher of instructions draws from, if it is that one."""
 
     budgets: float = 1.0
     """How many times the usual number of rollouts it may use."""

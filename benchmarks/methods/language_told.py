@@ -8,14 +8,14 @@ from typing import Any, Final
 import datasets
 import torch
 import transformers
-from language_solutions import SDFT_TEMPLATE, solution
+from language_solutions import solution
 from trl import SFTConfig, SFTTrainer
 from trl.experimental.sdft import SDFTConfig, SDFTTrainer
 
 from prompt_coevo.demo.job import Job
 from prompt_coevo.demo.unnamed.held_out import chat, load_tokenizer
 from prompt_coevo.demo.unnamed.tasks import Questions
-from prompt_coevo.demo.unnamed.train import build_trainer
+from prompt_coevo.demo.unnamed.train import build_trainer, of_this_machine
 from prompt_coevo.demo.unnamed.values import trainer_values
 
 _OF_SAMPLES: Final = ("num_generations", "max_completion_length", "temperature", "beta")
@@ -31,8 +31,8 @@ def with_solutions(job: Job, questions: Questions) -> Any:
 
 
 def sdft(job: Job, questions: Questions) -> Any:
-    """Build TRL's SDFTTrainer with its defaults, but for the template: the base model, shown solution
-    and question, teaches the policy on the policy's own samples."""
+    """Build TRL's SDFTTrainer with its defaults: the base model, shown the question and its solution,
+    teaches the policy on the policy's own samples."""
     values = _values(job, questions)
     del values["beta"]
     parts = _parts(
@@ -42,7 +42,7 @@ def sdft(job: Job, questions: Questions) -> Any:
             for task in questions.training
         ],
     )
-    args = SDFTConfig(**values, teacher_prompt_template=SDFT_TEMPLATE)
+    args = SDFTConfig(**values)
     # Fewer than the default only for a test's vocabulary.
     args.distillation_topk = min(args.distillation_topk, parts["model"].config.vocab_size)
     return SDFTTrainer(args=args, **parts)
@@ -65,8 +65,7 @@ def sft(job: Job, questions: Questions) -> Any:
 
 
 def _values(job: Job, questions: Questions) -> dict[str, Any]:
-    values = trainer_values(job, questions.most_tokens)
-    return {**values, "use_cpu": not torch.cuda.is_available()}
+    return {**trainer_values(job, questions.most_tokens), **of_this_machine()}
 
 
 def _parts(job: Job, rows: list[dict[str, Any]]) -> Mapping[str, Any]:

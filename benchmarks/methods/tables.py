@@ -95,8 +95,14 @@ def share(name: str) -> Cell:
 def shown(found: Estimate, signed: bool = False) -> str:
     if found.low is None or found.high is None:
         return _rounded(found.mean, signed)
-    low, high = (_rounded(bound, signed) for bound in (found.low, found.high))
+    low, high = (_bound(bound, signed) for bound in (found.low, found.high))
     return f"{_rounded(found.mean, signed)} [{low}, {high}]"
+
+
+def _bound(value: float, signed: bool) -> str:
+    """Format a bound; that of a difference shows on which side of zero it is."""
+    near_zero = signed and 0.0005 <= abs(value) < 0.005
+    return f"{value:+.3f}" if near_zero else _rounded(value, signed)
 
 
 def _rounded(value: float, signed: bool) -> str:

@@ -111,7 +111,7 @@ def _run(jobs: Sequence[Job], at_once: int, folder: Path, real: bool, note: str)
     if not console.is_terminal:
         console = Console(width=WIDTH)  # a log has no right edge to wrap at
     console.print(
-        f"{len(jobs)} runs of {jobs[0].budget} rollouts on CPU; evaluation uses no template{note}."
+        f"{len(jobs)} runs of {jobs[0].budget} rollouts; evaluation uses no template{note}."
     )
     module = "prompt_coevo.demo.unnamed.train" if real else "prompt_coevo.demo.train"
     results = run_all(jobs, at_once, console, module)

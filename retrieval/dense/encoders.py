@@ -9,7 +9,6 @@ import copy
 import hashlib
 import threading
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -17,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prompt_coevo.extras import require
+from prompt_coevo.machine import computes_bfloat16
 from prompt_coevo.retrieval.dense.encoder_recipes import EncoderError, EncoderSource, resolve
 
 if TYPE_CHECKING:
@@ -262,14 +262,3 @@ def _placement() -> tuple[str, torch.dtype]:
     if torch.cuda.is_available():
         return "cuda", torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
     return "cpu", torch.bfloat16 if computes_bfloat16() else torch.float32
-
-
-def computes_bfloat16(cpu: Path = Path("/proc/cpuinfo")) -> bool:
-    """Return True if this CPU multiplies bfloat16 natively; where it is emulated, float32 is faster."""
-    try:
-        lines = cpu.read_text("ascii", errors="replace").splitlines()
-    except OSError:
-        return False
-    named = (line for line in lines if line.lower().startswith(("flags", "features")))
-    flags = set(next(named, "").split())
-    return bool(flags & {"avx512_bf16", "amx_bf16", "bf16"})

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
+
 from prompt_coevo import machine
 
 
@@ -38,3 +40,18 @@ def test_the_disk_is_that_of_the_first_folder_that_is_there(tmp_path: Path) -> N
 def test_sizes_are_written_for_a_reader() -> None:
     sizes = (1_500, 98_362_432, 2_000_000_000)
     assert [machine.shown(one) for one in sizes] == ["1.5 kB", "98.4 MB", "2.0 GB"]
+
+
+@pytest.mark.parametrize(
+    ("line", "native"),
+    [
+        ("flags\t\t: fpu avx512f avx512_bf16 amx_tile", True),
+        ("Features\t: fp asimd bf16 i8mm", True),
+        ("flags\t\t: fpu avx2 avx512f", False),
+        ("", False),
+    ],
+)
+def test_bfloat16_only_where_the_cpu_has_it(tmp_path: Path, line: str, native: bool) -> None:
+    (tmp_path / "cpuinfo").write_text(f"processor\t: 0\n{line}\n", "utf-8")
+    assert machine.computes_bfloat16(tmp_path / "cpuinfo") is native
+    assert not machine.computes_bfloat16(tmp_path / "none")

@@ -264,7 +264,9 @@ def test_runs_that_are_told_solutions(load: Load, tmp_path: Path, arm: str, samp
     assert run["calls"] == 0
 
 
-@pytest.mark.parametrize("arm", ["opposites-inspo", "capitals-after", "capitals-grpo"])
+@pytest.mark.parametrize(
+    "arm", ["opposites-inspo", "opposites-after", "capitals-before", "capitals-grpo"]
+)
 def test_an_instruction_for_one_task(load: Load, tmp_path: Path, arm: str) -> None:
     shutil.copytree(base_path(World()), tmp_path / "model")
     tier = load(COEVO_MODEL=str(tmp_path / "model"), COEVO_ROLLOUTS="1024")
@@ -279,7 +281,7 @@ def test_an_instruction_for_one_task(load: Load, tmp_path: Path, arm: str) -> No
 
 @pytest.mark.parametrize(("world", "named"), [("opposites", "opposite"), ("capitals", "capital")])
 def test_a_teacher_of_instructions_reads_or_rewords(load: Load, world: str, named: str) -> None:
-    tier = load()
+    load()
     from language_instructions import questions, teacher
 
     asked = questions(world, 0)
@@ -287,7 +289,7 @@ def test_a_teacher_of_instructions_reads_or_rewords(load: Load, world: str, name
     assert not {task.question for task in asked.training} & {
         task.question for task in asked.held_out
     }
-    write = teacher(tier.ARMS[f"{world}-inspo"].pools, 0)
+    write = teacher(world, 0)
     question = f"<question>{asked.training[0].question}</question>"
     drawn = [write(f"{question} Write 2 improved instructions") for _ in range(20)]
     assert {said.count("</ins_") for said in drawn} == {2}

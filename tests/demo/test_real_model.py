@@ -30,7 +30,7 @@ def test_it_trains_another_model_and_leaves_what_the_demo_leaves(tmp_path: Path)
         "2",
     )
     assert run.returncode == 0, run.stderr[-4000:]
-    assert "2 runs of 256 rollouts on CPU; evaluation uses no template." in run.stdout
+    assert "2 runs of 256 rollouts; evaluation uses no template." in run.stdout
     numbers = json.loads((tmp_path / "out" / "results.json").read_text("utf-8"))
     assert [one["spent"] for one in numbers["runs"]] == [[0, 64, 128, 192, 256]] * 2
     assert all(len(one["words"]) == len(one["said"]) == 100 for one in numbers["runs"])

@@ -30,10 +30,10 @@ ARMS: Final[Mapping[str, Arm]] = {
 }
 
 
-def runs_in_memory(most: int) -> int:
+def runs_in_memory(most: int, anyway: str = "--workers 1") -> int:
     """Return how many runs fit into free memory, at most `most`.
 
-    Raises SettingsError if not even one fits.
+    Raises SettingsError if not even one fits; it names the option that tries `anyway`.
     """
     free = free_memory()
     if free is None:
@@ -41,6 +41,6 @@ def runs_in_memory(most: int) -> int:
     if free < MEMORY:
         raise SettingsError(
             f"a run needs {shown(MEMORY)} of memory, and {shown(free)} are free: close other programs, or "
-            "give --workers 1 to try it all the same"
+            f"give {anyway} to try it all the same"
         )
     return min(most, free // MEMORY)

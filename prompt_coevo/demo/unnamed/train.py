@@ -21,6 +21,7 @@ from prompt_coevo.demo.unnamed.teachers import TeacherName, drawing, teacher
 from prompt_coevo.demo.unnamed.values import trainer_values
 from prompt_coevo.demo.watch import counting, run
 from prompt_coevo.errors import SettingsError
+from prompt_coevo.machine import computes_bfloat16
 from prompt_coevo.placement import Message
 from prompt_coevo.settings import Settings
 from prompt_coevo.visible import in_a_line
@@ -88,6 +89,13 @@ def settings_of(job: Job, calls: Counter[str]) -> Settings | None:
     return Settings(seed=job.seed, reflection=reflection, **job.spec.values)
 
 
+def of_this_machine() -> dict[str, bool]:
+    """Return the values that depend on the machine: whether it has a GPU, and computes in bfloat16."""
+    if torch.cuda.is_available():
+        return {"use_cpu": False, "bf16": torch.cuda.is_bf16_supported(including_emulation=False)}
+    return {"use_cpu": True, "bf16": computes_bfloat16()}
+
+
 def build_trainer(job: Job, questions: Questions) -> trl.GRPOTrainer:
     """Build TRL's GRPOTrainer, the same for every arm; on a GPU if there is one.
 
@@ -111,11 +119,11 @@ def build_trainer(job: Job, questions: Questions) -> trl.GRPOTrainer:
         pairs = zip(completions, answer, strict=True)
         return [questions.reward(completion[0]["content"], truth) for completion, truth in pairs]
 
-    values = trainer_values(job, questions.most_tokens)
+    values = {**trainer_values(job, questions.most_tokens), **of_this_machine()}
     return trl.GRPOTrainer(
         model=model,
         reward_funcs=graded,
-        args=trl.GRPOConfig(**values, use_cpu=not torch.cuda.is_available()),
+        args=trl.GRPOConfig(**values),
         train_dataset=datasets.Dataset.from_list(rows),
         processing_class=tokenizer,
     )

