@@ -124,6 +124,9 @@ def main(description: str | None, train: Callable[[Job], Run], modes: Sequence[s
     mode: str | None = options.mode if modes else None
     world = WORLDS[options.world]
     epochs, questions = options.epochs or world.epochs, options.questions or world.questions
+    chosen = {
+        name: value for name, value in (("mode", mode), ("questions", options.questions)) if value
+    }
     known = list(world.arms)
     arms = options.arms or known
     if unknown := set(arms) - set(known):
@@ -137,10 +140,10 @@ def main(description: str | None, train: Callable[[Job], Run], modes: Sequence[s
 
     def one(key: Mapping[str, Any]) -> Run:
         run = train(Job(*key.values(), questions=questions, mode=mode, vllm=options.vllm))
-        return run if mode is None else {"mode": mode, **run}
+        return {**chosen, **run}
 
-    runs = collect(keys, one, options.json, mode)
-    shown = [run for run in runs if (run["world"], run.get("mode")) == (options.world, mode)]
+    runs = collect(keys, one, options.json, chosen)
+    shown = [run for run in runs if run["world"] == options.world and _chosen(run) == chosen]
     print(table(shown, world.shown))
 
 
@@ -148,21 +151,25 @@ def collect(
     keys: Iterable[Mapping[str, Any]],
     train: Callable[[Mapping[str, Any]], Run],
     file: Path | None,
-    mode: str | None = None,
+    chosen: Mapping[str, Any],
 ) -> list[Run]:
     """Make a run for every key that the file lacks.
 
-    A run holds its key, and its `mode` if it has one. The file is written after every run.
+    A run holds its key and what is `chosen` in place of the usual. The file is written after every run.
     """
     runs: list[Run] = json.loads(file.read_text())["runs"] if file and file.exists() else []
     for key in keys:
-        if any(key.items() <= run.items() and run.get("mode") == mode for run in runs):
+        if any(key.items() <= run.items() and _chosen(run) == chosen for run in runs):
             continue
         runs.append(train(key))
         print(json.dumps(runs[-1]), flush=True)
         if file:
             file.write_text(json.dumps({"runs": runs}, indent=1) + "\n")
     return runs
+
+
+def _chosen(run: Run) -> Run:
+    return {name: run[name] for name in ("mode", "questions") if name in run}
 
 
 def summary(

@@ -19,6 +19,7 @@ from prompt_coevo.demo.unnamed.arms import BUDGET as UNNAMED_BUDGET
 from prompt_coevo.demo.unnamed.arms import MINUTES, runs_in_memory
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.extras import require
+from prompt_coevo.machine import computes_bfloat16
 
 if TYPE_CHECKING:
     from prompt_coevo.demo.job import Job
@@ -32,7 +33,7 @@ def demo(
         False,
         "--real",
         help="Train a real language model, SmolLM2-135M-Instruct, on questions that do not say what to do: "
-        f"{MINUTES} CPU core minutes per run.",
+        f"{MINUTES[True]} CPU core minutes per run, {MINUTES[False]} without bfloat16 in hardware.",
     ),
     model: Path | None = typer.Option(
         None,
@@ -77,7 +78,8 @@ def demo(
     folder = new_folder(out, "demo")
     if real and model is None:
         model = _smollm2()
-        minutes = MINUTES * rollouts / usual * math.ceil(seeds * len(chosen) / at_once)
+        each = MINUTES[computes_bfloat16()] * rollouts / usual
+        minutes = each * math.ceil(seeds * len(chosen) / at_once)
         note = f"; {at_once} at once, about {minutes:.0f} minutes if each has its own core"
     from prompt_coevo.demo.job import Job
 

@@ -80,9 +80,24 @@ def test_questions_and_tokens_are_in_the_hash(
     load()
 
 
-def test_a_gpu_is_no_setting(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("computes", [True, False])
+def test_bfloat16_is_no_setting_but_used_and_recorded_where_the_machine_has_it(
+    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, computes: bool
+) -> None:
+    from prompt_coevo.demo.unnamed import train
+
+    def stopped(job: object, trainer: Any, *_: object, **__: object) -> None:
+        raise InterruptedError(trainer.args.bf16)
+
+    monkeypatch.setattr(train, "computes_bfloat16", lambda: computes)
+    monkeypatch.setattr(train, "run", stopped)
+    shutil.copytree(base_path(World()), tmp_path / "model")
     usual = hashes(load())
-    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    assert train.of_this_machine() == {"use_cpu": True, "bf16": computes}
+    tier = load(COEVO_MODEL=str(tmp_path / "model"), COEVO_ROLLOUTS="64")
+    for arm in ("grpo", "sft"):
+        with pytest.raises(InterruptedError, match=f"^{computes}$"):
+            tier.run("unnamed", arm, 0, 0)
     assert hashes(load()) == usual
 
 
@@ -203,9 +218,45 @@ def test_what_cannot_run_is_said_before(load: Load, tmp_path: Path) -> None:
     nowhere = load(COEVO_MODEL=str(tmp_path / "nowhere"))
     with pytest.raises(ResultsError, match=r"nowhere: there is no config\.json in this folder"):
         nowhere.check(nowhere.plan(["grpo"], 1, None))
+    named = load(COEVO_MODEL="owner/name", COEVO_TEACHER="instructions.txt")
+    with pytest.raises(
+        ResultsError, match=r"COEVO_TEACHER=instructions\.txt: there is no such file"
+    ):
+        named.check(named.plan(["stream"], 1, None))
+    load(COEVO_MODEL="owner/name").check([("unnamed", "stream", 0, 0)])
     with pytest.raises(ResultsError, match="COEVO_ROLLOUTS=many: a number above 0 is wanted"):
         load(COEVO_ROLLOUTS="many")
     load()
+
+
+def test_other_weights_in_the_usual_place_are_refused(
+    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from store import ResultsError
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    shutil.copytree(base_path(World()), tmp_path / "prompt-coevo-models" / "SmolLM2-135M-Instruct")
+    tier = load()
+    with pytest.raises(ResultsError, match="are not those of the published runs: set COEVO_MODEL"):
+        tier.check(tier.plan(["grpo"], 1, None))
+    monkeypatch.undo()
+
+
+def test_runs_at_once_are_as_many_as_the_memory_holds(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from store import ResultsError
+
+    from prompt_coevo.demo.unnamed import arms
+
+    assert load(COEVO_MODEL="owner/name").jobs() == 1
+    tier = load()
+    monkeypatch.setattr("os.cpu_count", lambda: 64)
+    monkeypatch.setattr(arms, "free_memory", lambda: 3 * arms.MEMORY)
+    assert tier.jobs() == 3
+    monkeypatch.setattr(arms, "free_memory", lambda: 1_000_000_000)
+    with pytest.raises(ResultsError, match="or give --jobs 1 to try it"):
+        tier.jobs()
 
 
 @pytest.fixture
