@@ -124,9 +124,9 @@ def main(description: str | None, train: Callable[[Job], Run], modes: Sequence[s
     mode: str | None = options.mode if modes else None
     world = WORLDS[options.world]
     epochs, questions = options.epochs or world.epochs, options.questions or world.questions
-    chosen = {
-        name: value for name, value in (("mode", mode), ("questions", options.questions)) if value
-    }
+    chosen: Run = {"mode": mode} if mode else {}
+    if questions != world.questions:
+        chosen["questions"] = questions
     known = list(world.arms)
     arms = options.arms or known
     if unknown := set(arms) - set(known):

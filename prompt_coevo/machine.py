@@ -35,7 +35,10 @@ def free_memory(meminfo: Path = _MEMORY, limits: Path = _LIMITS) -> int | None:
 
 
 def computes_bfloat16(cpu: Path = _CPU) -> bool:
-    """Return True if this CPU multiplies bfloat16 natively; without AVX-512 float32 is 40 times as fast."""
+    """Return True if this CPU multiplies bfloat16 natively.
+
+    Emulated without AVX-512, it takes 40 times as long as float32.
+    """
     try:
         lines = cpu.read_text("ascii", errors="replace").splitlines()
     except OSError:

@@ -79,7 +79,7 @@ def questions(world: str, draw: int) -> Questions:
 
 
 def teacher(world: str, seed: int) -> Callable[[str], str]:
-    """Make a teacher that knows the task and draws instructions without reading more than that.
+    """Make a teacher that knows the task and draws instructions at random.
 
     Shown failures, it draws from six plausible ones, of which two are right; asked to paraphrase, from six
     other versions of the first.
@@ -95,7 +95,7 @@ def teacher(world: str, seed: int) -> Callable[[str], str]:
     return write
 
 
-_TWO: Final = {"paraphrase": False, "candidates_per_call": 2}
+_TWO_PER_CALL: Final = {"paraphrase": False, "candidates_per_call": 2}
 """So that a call does not bring all six instructions at once."""
 ARMS: Final = {
     "opposites-grpo": _bare("opposites"),
@@ -108,6 +108,8 @@ ARMS: Final = {
     "opposites-paraphrase": _inspo("INSPO, paraphrase", "opposites", proposer="paraphrase"),
     "capitals-grpo": _bare("capitals"),
     "capitals-static": _static("capitals"),
-    "capitals-inspo": _inspo("INSPO", "capitals", **_TWO),
-    "capitals-before": _inspo("INSPO, before training", "capitals", evolution="before", **_TWO),
+    "capitals-inspo": _inspo("INSPO", "capitals", **_TWO_PER_CALL),
+    "capitals-before": _inspo(
+        "INSPO, before training", "capitals", evolution="before", **_TWO_PER_CALL
+    ),
 }

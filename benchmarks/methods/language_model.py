@@ -148,19 +148,19 @@ def plan(arms: Sequence[str], seeds: int | None, draws: int | None) -> list[Key]
 
 
 def check(keys: Sequence[Key]) -> None:
-    """Raise ResultsError without a model, and for other questions without a teacher that can read them."""
-    if str(default_folder()) == MODEL and not (default_folder() / "config.json").exists():
+    """Raise ResultsError for a model, teacher or questions that are missing or do not go together."""
+    if str(default_folder()) == MODEL and not (default_folder() / "model.safetensors").exists():
         raise ResultsError(
             f"there is no model in {MODEL}: make it with prompt-coevo smollm2, or set COEVO_MODEL"
         )
     if "COEVO_MODEL" not in os.environ and fingerprint(MODEL) != PUBLISHED:
         raise ResultsError(
             f"the weights in {MODEL} are not those of the published runs: set COEVO_MODEL to this folder, "
-            "and give another file of results"
+            "freeze, and give another file of results"
         )
     if _is_folder(MODEL) and not (Path(MODEL) / "config.json").exists():
         raise ResultsError(f"COEVO_MODEL={MODEL}: there is no config.json in this folder")
-    if TEACHER and Path(TEACHER).suffix == ".txt" and not Path(TEACHER).is_file():
+    if TEACHER and Path(TEACHER).suffix.lower() == ".txt" and not Path(TEACHER).is_file():
         raise ResultsError(f"COEVO_TEACHER={TEACHER}: there is no such file")
     own = [name for name in dict.fromkeys(arm for _, arm, _, _ in keys) if _asks(ARMS[name])]
     if QUESTIONS and own and not TEACHER:
@@ -181,15 +181,20 @@ def check(keys: Sequence[Key]) -> None:
 
 def _is_folder(model: str) -> bool:
     """Tell whether it is a folder and not a name on the hub, which is like `owner/name`."""
-    return Path(model).exists() or model.startswith((os.sep, ".")) or model.count(os.sep) > 1
+    begins, *rest = Path(model).parts
+    return model.startswith((os.sep, ".", "~")) or len(rest) > 1 or Path(begins).exists()
 
 
 def jobs() -> int:
-    """Return how many runs to make at once: one a core as far as memory allows, or one of another model.
+    """Return how many runs to make at once: one a core as far as memory allows.
+
+    It is one on a GPU, and of another model or with other questions, which may need more memory.
 
     Raises ResultsError if not even one fits.
     """
-    if "COEVO_MODEL" in os.environ and fingerprint(MODEL) != PUBLISHED:
+    import torch
+
+    if QUESTIONS or torch.cuda.is_available() or fingerprint(MODEL) != PUBLISHED:
         return 1
     try:
         return runs_in_memory(os.cpu_count() or 1, "--jobs 1")

@@ -46,7 +46,7 @@ COSTS: Final = {
 """A run's costs, by the names of their columns."""
 OTHER_TRAINERS: Final = {"VeRL": "verl_language.json", "OpenRLHF": "openrlhf_language.json"}
 """The files of runs under other trainers than TRL, in the folder of results."""
-_UNTRAINED: Final = "base"
+_UNTRAINED: Final = "untrained"
 _FILTERED: Final = "filtered"
 """The mode of openrlhf_effect.py with dynamic sampling."""
 _RESULTS: Final = Path(__file__).resolve().parent.parent / "results"
@@ -78,7 +78,7 @@ def blocks(runs: Sequence[Run]) -> dict[str, Callable[[], str]]:
         )
     names = {_UNTRAINED: "before training", **language_model.labels()}
     of_world = {
-        world: [run for run in runs if run["world"] == world]
+        world: _of_one_precision([run for run in runs if run["world"] == world])
         for world in (WORLD, *language_instructions.WORLDS)
     }
     all_runs = of_world[WORLD]
@@ -121,6 +121,15 @@ def blocks(runs: Sequence[Run]) -> dict[str, Callable[[], str]]:
             for world, task in language_instructions.WORLDS.items()
         },
     }
+
+
+def _of_one_precision(runs: list[Run]) -> list[Run]:
+    """Return the runs. Raises ResultsError if some multiplied in bfloat16 and others in float32."""
+    if len({run.get("bf16", True) for run in runs}) > 1:
+        raise ResultsError(
+            f"some runs of {runs[0]['world']} multiplied in bfloat16, others in float32: keep one kind"
+        )
+    return runs
 
 
 def instructions(runs: Sequence[Run], task: str) -> str:
@@ -215,6 +224,7 @@ def trainers(runs: Sequence[Run], results: Path) -> str:
                 for run in found
                 if (run["draw"], run["train_rollouts"]) == (0, BUDGET)
                 and run.get("mode") in (None, _FILTERED)
+                and "questions" not in run
             ]
     for trainer, found in made.items():
         for arm in ("grpo", "stream"):

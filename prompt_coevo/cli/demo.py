@@ -16,7 +16,7 @@ from prompt_coevo.cli.output import new_folder
 from prompt_coevo.demo.arms import ARMS, BUDGET, Arm, arm
 from prompt_coevo.demo.unnamed.arms import ARMS as UNNAMED_ARMS
 from prompt_coevo.demo.unnamed.arms import BUDGET as UNNAMED_BUDGET
-from prompt_coevo.demo.unnamed.arms import MINUTES, runs_in_memory
+from prompt_coevo.demo.unnamed.arms import MINUTES, MINUTES_IN_FLOAT32, runs_in_memory
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.extras import require
 from prompt_coevo.machine import computes_bfloat16
@@ -33,7 +33,7 @@ def demo(
         False,
         "--real",
         help="Train a real language model, SmolLM2-135M-Instruct, on questions that do not say what to do: "
-        f"{MINUTES[True]} CPU core minutes per run, {MINUTES[False]} without bfloat16 in hardware.",
+        f"{MINUTES} CPU core minutes per run, {MINUTES_IN_FLOAT32} without bfloat16 in hardware.",
     ),
     model: Path | None = typer.Option(
         None,
@@ -78,9 +78,9 @@ def demo(
     folder = new_folder(out, "demo")
     if real and model is None:
         model = _smollm2()
-        each = MINUTES[computes_bfloat16()] * rollouts / usual
+        each = (MINUTES if computes_bfloat16() else MINUTES_IN_FLOAT32) * rollouts / usual
         minutes = each * math.ceil(seeds * len(chosen) / at_once)
-        note = f"; {at_once} at once, about {minutes:.0f} minutes if each has its own core"
+        note = f"; {at_once} at once, without a GPU about {minutes:.0f} minutes, if each has its own core"
     from prompt_coevo.demo.job import Job
 
     jobs = [

@@ -97,8 +97,8 @@ def _finished(folder: Path) -> bool:
     except OSError:  # a file, or a folder without a README
         pass
     raise CoevoError(
-        f"{folder} is not empty, and not a folder made of {PACKAGE}, or damaged; name a new folder, or "
-        "remove what is there"
+        f"{folder} holds something other than the model of {PACKAGE}, or a damaged or older copy; remove "
+        "it, or name a new folder"
     )
 
 

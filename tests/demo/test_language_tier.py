@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from prompt_coevo.demo.world import World, base_path
+from prompt_coevo.machine import computes_bfloat16
 
 METHODS = Path(__file__).parents[2] / "benchmarks" / "methods"
 Load = Callable[..., ModuleType]
@@ -89,15 +90,19 @@ def test_bfloat16_is_no_setting_but_used_and_recorded_where_the_machine_has_it(
     def stopped(job: object, trainer: Any, *_: object, **__: object) -> None:
         raise InterruptedError(trainer.args.bf16)
 
+    usual = hashes(load())
     monkeypatch.setattr(train, "computes_bfloat16", lambda: computes)
     monkeypatch.setattr(train, "run", stopped)
     shutil.copytree(base_path(World()), tmp_path / "model")
-    usual = hashes(load())
+    assert hashes(load()) == usual
     assert train.of_this_machine() == {"use_cpu": True, "bf16": computes}
     tier = load(COEVO_MODEL=str(tmp_path / "model"), COEVO_ROLLOUTS="64")
     for arm in ("grpo", "sft"):
         with pytest.raises(InterruptedError, match=f"^{computes}$"):
             tier.run("unnamed", arm, 0, 0)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda including_emulation: computes)
+    assert train.of_this_machine() == {"use_cpu": False, "bf16": computes}
     assert hashes(load()) == usual
 
 
@@ -206,7 +211,9 @@ def test_a_run_with_patterns_and_a_teachers_file(load: Load, tmp_path: Path) -> 
     load()
 
 
-def test_what_cannot_run_is_said_before(load: Load, tmp_path: Path) -> None:
+def test_what_cannot_run_is_said_before(
+    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from store import ResultsError
 
     asked = load(COEVO_QUESTIONS=str(lines(tmp_path, *SUMS)), COEVO_MODEL="a-model")
@@ -215,6 +222,11 @@ def test_what_cannot_run_is_said_before(load: Load, tmp_path: Path) -> None:
         ResultsError, match=r"stream: the built-in teachers know nothing of the quest"
     ):
         asked.check(asked.plan(["grpo", "stream"], 1, None))
+    (tmp_path / "models").mkdir()
+    monkeypatch.chdir(tmp_path)
+    for mistyped in ("models/nowhere", "~/nowhere", "./nowhere", "a/b/c"):
+        with pytest.raises(ResultsError, match=rf"{mistyped}: there is no config\.json in this"):
+            load(COEVO_MODEL=mistyped).check([("unnamed", "grpo", 0, 0)])
     nowhere = load(COEVO_MODEL=str(tmp_path / "nowhere"))
     with pytest.raises(ResultsError, match=r"nowhere: there is no config\.json in this folder"):
         nowhere.check(nowhere.plan(["grpo"], 1, None))
@@ -239,7 +251,8 @@ def test_other_weights_in_the_usual_place_are_refused(
     tier = load()
     with pytest.raises(ResultsError, match="are not those of the published runs: set COEVO_MODEL"):
         tier.check(tier.plan(["grpo"], 1, None))
-    monkeypatch.undo()
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    load()
 
 
 def test_runs_at_once_are_as_many_as_the_memory_holds(
@@ -251,6 +264,7 @@ def test_runs_at_once_are_as_many_as_the_memory_holds(
 
     assert load(COEVO_MODEL="owner/name").jobs() == 1
     tier = load()
+    monkeypatch.setattr(tier, "fingerprint", lambda model: tier.PUBLISHED)
     monkeypatch.setattr("os.cpu_count", lambda: 64)
     monkeypatch.setattr(arms, "free_memory", lambda: 3 * arms.MEMORY)
     assert tier.jobs() == 3
@@ -279,9 +293,13 @@ def test_runs_and_what_is_made_of_them(
     for run in runs:
         assert (run["spent"], run["training"], run["budget"]) == ([0, 32, 64], 64, 64)
         assert len(run["words"]) == 100
+        assert (run["use_cpu"], run["bf16"]) == (True, computes_bfloat16())
         assert len(run["steps"]) == 2
     with pytest.raises(ResultsError, match="the published runs are of one model"):
         page.blocks(runs)
+    mixed = [{**run, "model": tier.PUBLISHED, "bf16": at == 0} for at, run in enumerate(runs)]
+    with pytest.raises(ResultsError, match="multiplied in bfloat16, others in float32: keep one"):
+        page.blocks(mixed)
     assert "| stream | 1 |" in page.summary(runs)
     published = [{**run, "model": tier.PUBLISHED} for run in runs]
     for kept in (published, published[:1], published[1:], []):

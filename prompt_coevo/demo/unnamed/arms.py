@@ -17,8 +17,8 @@ BUDGET: Final = 88 * ROLLOUTS_PER_STEP
 """Rollouts of a run: four epochs, if all rollouts are training's."""
 POINTS: Final = 4
 """Points of a curve, besides the one at the beginning."""
-MINUTES: Final = {True: 26, False: 60}
-"""Approximate minutes of a CPU core per run, by whether it computes in bfloat16."""
+MINUTES, MINUTES_IN_FLOAT32 = 26, 60
+"""Approximate minutes of a CPU core per run, the second for one without bfloat16 in hardware."""
 MEMORY: Final = 5_500_000_000
 """Approximate bytes per run."""
 

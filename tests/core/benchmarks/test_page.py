@@ -100,7 +100,7 @@ def test_what_the_results_say_of_other_tables(blocks: Any) -> None:
     far = [name for name in HARD if stream[name] - twice[name] > 0.15]
     assert far == ["opposite of a word", "fruit or vegetable"]
     near, own = ({name: f"{one[name]:.2f}".lstrip("0") for name in far} for one in (twice, stream))
-    first, second = "opposite of a word", "fruit or vegetable"
+    first, second = far
     assert f"opposites ({near[first]}, `stream` {own[first]})" in text
     assert f"fruit or vegetable ({near[second]}, {own[second]})" in text
     probed = [float(cells[3]) for cells in _rows(blocks["language-probe"]())[: len(HARD)]]

