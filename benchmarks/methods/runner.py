@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -25,7 +26,7 @@ def run_all(keys: Sequence[Key], train: Train, store: Store, workers: int) -> No
     os.environ.update(OMP_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")
     began, failed = time.monotonic(), list[str]()
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+    with ProcessPoolExecutor(workers, context, _end_with_the_command) as pool:
         futures = {pool.submit(_timed, train, key): key for key in missing}
         try:
             for number, future in enumerate(as_completed(futures), start=1):
@@ -48,6 +49,18 @@ def run_all(keys: Sequence[Key], train: Train, store: Store, workers: int) -> No
             raise
     if failed:
         raise ResultsError(f"{len(failed)} runs failed; the first: {failed[0]}")
+
+
+def _end_with_the_command() -> None:
+    """End this process when the command that started it was killed: nobody takes the result."""
+
+    def wait() -> None:
+        command = multiprocessing.parent_process()
+        if command is not None:
+            command.join()
+            os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def _timed(train: Train, key: Key) -> tuple[dict[str, Any], float]:

@@ -1,0 +1,63 @@
+"""Check how runs are made: side by side, each once, and not without the command."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import runner
+
+SCRIPT = """
+    import os, time
+    from pathlib import Path
+    from runner import run_all
+
+    class Kept:
+        keys = ()
+        def keep_to_oneself(self): ...
+
+    def train(world, arm, seed, draw):
+        Path(f"{seed}.pid").write_text(str(os.getpid()))
+        time.sleep(600)
+
+    if __name__ == "__main__":
+        run_all([("w", "a", seed, 0) for seed in (0, 1)], train, Kept(), 2)
+"""
+
+
+def test_a_killed_command_leaves_no_run_behind(tmp_path: Path) -> None:
+    (tmp_path / "runs.py").write_text(textwrap.dedent(SCRIPT), "utf-8")
+    path = os.pathsep.join([str(Path(runner.__file__).parent), os.environ.get("PYTHONPATH", "")])
+    with subprocess.Popen(
+        [sys.executable, "runs.py"], cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}
+    ) as command:
+        workers = [_pid(tmp_path / f"{seed}.pid") for seed in (0, 1)]
+        assert all(map(_lives, workers))
+        command.send_signal(signal.SIGKILL)
+    _until(lambda: not any(map(_lives, workers)))
+
+
+def _pid(file: Path) -> int:
+    _until(lambda: file.exists() and bool(file.read_text()))
+    return int(file.read_text())
+
+
+def _until(true: Callable[[], bool], seconds: float = 120.0) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def _lives(pid: int) -> bool:
+    """Tell whether a process runs, and is not merely waited for."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
