@@ -7,11 +7,12 @@ import os
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from prompt_coevo.retrieval.errors import RetrieverUnavailable
 
 Result = TypeVar("Result")
+_GONE: Final = "the retriever was closed, or this process was forked from the one that opened it; open a new one"
 
 
 class LoopThread:
@@ -29,25 +30,28 @@ class LoopThread:
         """Run the coroutine on the loop. Raises RetrieverUnavailable after `close`, and in a forked
         process. So does the future of one that `close` interrupts."""
         if self._process == os.getpid():
-            with self._lock:  # none may come between the last one and the loop's end
+            with self._lock:  # none may come once it is being closed
                 if not self._closed:
                     return asyncio.run_coroutine_threadsafe(self._run(coroutine), self._loop)
         coroutine.close()
-        raise RetrieverUnavailable(
-            "the retriever was closed, or this process was forked from the one that opened it; open "
-            "a new one"
-        )
+        raise RetrieverUnavailable(_GONE)
 
     def close(self, last: Coroutine[Any, Any, None]) -> None:
-        """Run one last coroutine, interrupt those still under way, and end the thread."""
-        if self._closed:
+        """Interrupt what is under way, run one last coroutine, and end the thread.
+
+        Raises RetrieverUnavailable in a forked process.
+        """
+        if self._process != os.getpid():
+            last.close()
+            raise RetrieverUnavailable(_GONE)
+        with self._lock:
+            closed, self._closed = self._closed, True
+        if closed:
             last.close()
             return
-        future = self.submit(last)
-        with self._lock:
-            self._closed = True
-        future.result()
-        asyncio.run_coroutine_threadsafe(self._interrupt(), self._loop).result()
+        # The last one closes connections: what is still under way must not meet closed ones.
+        for coroutine in (self._interrupt(), last):
+            asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
