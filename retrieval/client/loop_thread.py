@@ -12,7 +12,10 @@ from typing import Any, Final, TypeVar
 from prompt_coevo.retrieval.errors import RetrieverUnavailable
 
 Result = TypeVar("Result")
-_GONE: Final = "the retriever was closed, or this process was forked from the one that opened it; open a new one"
+_GONE: Final = (
+    "the retriever was closed, or this process was forked from the one that opened it; open a new "
+    "one"
+)
 
 
 class LoopThread:
