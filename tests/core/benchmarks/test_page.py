@@ -143,7 +143,13 @@ def test_what_the_results_say_of_solutions_and_other_ways(blocks: Any) -> None:
     assert cpu[sft] < 0.12 * cpu["stream"]
     assert "`hints` is between GRPO and `stream`" in text
     assert right["GRPO"] < right[hints]
-    one = {cells[0]: cells for cells in _rows(blocks["language-instructions"]())}
+    one, capitals = (
+        {cells[0]: cells for cells in _rows(blocks[f"language-{world}"]())}
+        for world in ("opposites", "capitals")
+    )
+    assert float(capitals["INSPO"][2]) < float(capitals["a static instruction"][2])
+    assert "after 30 of 40 steps" in text
+    assert capitals["INSPO"][5] == "1 280"
     static = {at: float(one["a static instruction"][at]) for at in (2, 3)}
     assert "In these runs INSPO is not better than its first instruction" in text
     after = [int(one["INSPO, after training"][at].replace(" ", "")) for at in (5, 6)]
@@ -156,7 +162,8 @@ def test_what_the_results_say_of_solutions_and_other_ways(blocks: Any) -> None:
     assert "found before training, it is ahead early, not at the end" in text
     assert float(one["INSPO, before training"][3]) > static[3]
     assert float(one["GRPO, no instruction"][2]) < 0.05
-    assert max(float(cells[4]) for cells in one.values() if cells[4] != "–") < 0.15
+    without = [cells[4] for cells in (*one.values(), *capitals.values()) if cells[4] != "–"]
+    assert f"without it at most {max(without)[1:]} are right" in text
     file = ROOT / "benchmarks" / "results" / "openrlhf_language.json"
     (filtered,) = (one for one in json.loads(file.read_text())["runs"] if one.get("mode"))
     assert f"The same rollouts then make {filtered['steps']} steps, not 88" in text
