@@ -159,8 +159,14 @@ def test_what_the_results_say_of_solutions_and_other_ways(blocks: Any) -> None:
     assert f'"{reworded[-1]}" stays near zero' in text
     assert float(reworded[2]) < 0.1
     assert max(float(one[name][2]) for name in ("INSPO", "INSPO, before training")) < static[2]
-    assert "found before training, it is ahead early, not at the end" in text
-    assert float(one["INSPO, before training"][3]) > static[3]
+    assert "found before training is ahead early, not at the end, on both tasks" in text
+    for table in (one, capitals):
+        before, first = (
+            [float(table[name][at]) for at in (2, 3)]
+            for name in ("INSPO, before training", "a static instruction")
+        )
+        assert before[0] <= first[0]
+        assert before[1] > first[1]
     assert float(one["GRPO, no instruction"][2]) < 0.05
     without = [cells[4] for cells in (*one.values(), *capitals.values()) if cells[4] != "–"]
     assert f"without it at most {max(without)[1:]} are right" in text
