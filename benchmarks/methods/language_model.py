@@ -188,9 +188,8 @@ def _is_folder(model: str) -> bool:
 def jobs() -> int:
     """Return how many runs to make at once: one a core as far as memory allows.
 
-    It is one on a GPU, and of another model or with other questions, which may need more memory.
-
-    Raises ResultsError if not even one fits.
+    On a GPU, and with another model or other questions, which may need more memory, it is one. Raises
+    ResultsError if not even one fits.
     """
     import torch
 

@@ -30,7 +30,7 @@ CLAIMS: Final = (
     Claim("p2o", "grpo"),
     Claim("p2o", "grpo", column=AREA),
     Claim("grpo", "stream", "plain"),
-    Claim("stream", "grpo", "plain", AREA),
+    Claim("grpo", "stream", "plain", AREA),
     Claim("stream", "random"),
     Claim("stream", "blind"),
     Claim("stream", "grpo-twice"),

@@ -16,10 +16,9 @@ from prompt_coevo.cli.output import new_folder
 from prompt_coevo.demo.arms import ARMS, BUDGET, Arm, arm
 from prompt_coevo.demo.unnamed.arms import ARMS as UNNAMED_ARMS
 from prompt_coevo.demo.unnamed.arms import BUDGET as UNNAMED_BUDGET
-from prompt_coevo.demo.unnamed.arms import MINUTES, MINUTES_IN_FLOAT32, runs_in_memory
+from prompt_coevo.demo.unnamed.arms import MINUTES, MINUTES_IN_FLOAT32, minutes, runs_in_memory
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.extras import require
-from prompt_coevo.machine import computes_bfloat16
 
 if TYPE_CHECKING:
     from prompt_coevo.demo.job import Job
@@ -78,9 +77,8 @@ def demo(
     folder = new_folder(out, "demo")
     if real and model is None:
         model = _smollm2()
-        each = (MINUTES if computes_bfloat16() else MINUTES_IN_FLOAT32) * rollouts / usual
-        minutes = each * math.ceil(seeds * len(chosen) / at_once)
-        note = f"; {at_once} at once, without a GPU about {minutes:.0f} minutes, if each has its own core"
+        in_all = minutes() * rollouts / usual * math.ceil(seeds * len(chosen) / at_once)
+        note = f"; {at_once} at once, without a GPU about {in_all:.0f} minutes, if each has its own core"
     from prompt_coevo.demo.job import Job
 
     jobs = [

@@ -86,7 +86,7 @@ def smollm2_folder(
 
 
 def _finished(folder: Path) -> bool:
-    """Return True if the folder holds this model, undamaged. Raises CoevoError for anything else in it."""
+    """Return True if the folder holds this model, with undamaged weights. Raises CoevoError if not."""
     try:
         if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
             return False

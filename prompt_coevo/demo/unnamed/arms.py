@@ -8,7 +8,7 @@ from typing import Final
 
 from prompt_coevo.demo.arms import Arm
 from prompt_coevo.errors import SettingsError
-from prompt_coevo.machine import free_memory, shown
+from prompt_coevo.machine import computes_bfloat16, free_memory, shown
 
 GROUP_SIZE: Final = 8
 QUESTIONS_PER_STEP: Final = 4
@@ -17,8 +17,10 @@ BUDGET: Final = 88 * ROLLOUTS_PER_STEP
 """Rollouts of a run: four epochs, if all rollouts are training's."""
 POINTS: Final = 4
 """Points of a curve, besides the one at the beginning."""
-MINUTES, MINUTES_IN_FLOAT32 = 26, 60
-"""Approximate minutes of a CPU core per run, the second for one without bfloat16 in hardware."""
+MINUTES: Final = 26
+"""Approximate minutes of a CPU core per run."""
+MINUTES_IN_FLOAT32: Final = 60
+"""The same without bfloat16 in hardware."""
 MEMORY: Final = 5_500_000_000
 """Approximate bytes per run."""
 
@@ -28,6 +30,11 @@ ARMS: Final[Mapping[str, Arm]] = {
     # Scaled as in the demo's other world: a search may cost four tenths of an epoch.
     "p2o": Arm("P2O", {"preset": "demo-p2o", "p2o": {"search_budget": 280, "dev_size": 16}}),
 }
+
+
+def minutes() -> int:
+    """Return the approximate minutes per run on a core of this machine."""
+    return MINUTES if computes_bfloat16() else MINUTES_IN_FLOAT32
 
 
 def runs_in_memory(most: int, anyway: str = "--workers 1") -> int:

@@ -121,7 +121,7 @@ def test_what_the_results_say_of_other_tables(blocks: Any) -> None:
     signs = [_high(cell) < 0 for cell in verified["INSPO, no verification"]]
     assert signs == [False, False, True]
     hints = {cells[0]: cells[4:] for cells in _rows(blocks["tabular"]())}
-    assert "in worlds C and E, above it" in text
+    assert "end above `stream` in worlds C and E" in text
     assert all(_mean(cell) > 0 for cell in hints["hints from the answers, no search"][1:])
 
 
@@ -168,6 +168,9 @@ def test_what_the_results_say_of_solutions_and_other_ways(blocks: Any) -> None:
         assert before[0] <= first[0]
         assert before[1] > first[1]
     assert float(one["GRPO, no instruction"][2]) < 0.05
+    assert max(float(cells[4]) for cells in one.values() if cells[4] != "–") < 0.15
+    step = float(capitals["a static instruction"][-2].replace(" ", "")) / 44
+    assert f"in float32, and a step took {step:.0f} CPU seconds" in text
     without = [cells[4] for cells in (*one.values(), *capitals.values()) if cells[4] != "–"]
     assert f"without it at most {max(without)[1:]} are right" in text
     file = ROOT / "benchmarks" / "results" / "openrlhf_language.json"

@@ -119,6 +119,13 @@ def test_others_say_the_same_whatever_the_question(name: TeacherName, knows: flo
     assert sum(text in right for text in first) / 2000 == pytest.approx(knows, abs=0.04)
 
 
+def test_a_run_takes_longer_without_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arms, "computes_bfloat16", lambda: True)
+    assert arms.minutes() == 26
+    monkeypatch.setattr(arms, "computes_bfloat16", lambda: False)
+    assert arms.minutes() == 60
+
+
 def test_runs_at_once_are_as_many_as_the_memory_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     free = arms.MEMORY * 3 - 1
     monkeypatch.setattr(arms, "free_memory", lambda: free)
