@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from typing import Any
 
 import pytest
+from helpers.whole_parses import parse_in_one_piece
 from hypothesis import HealthCheck, settings
 
 if find_spec("prompt_coevo") is None or find_spec("prompt_coevo.retrieval") is None:
@@ -23,6 +25,9 @@ settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("any machine")
+
+if sys.version_info < (3, 12):
+    parse_in_one_piece()
 
 
 LONG = (
