@@ -9,8 +9,9 @@ from importlib.util import find_spec
 from typing import Any
 
 import pytest
-from helpers.whole_parses import parse_in_one_piece
 from hypothesis import HealthCheck, settings
+
+from helpers.whole_parses import parse_in_one_piece
 
 if find_spec("prompt_coevo") is None or find_spec("prompt_coevo.retrieval") is None:
     raise pytest.UsageError(

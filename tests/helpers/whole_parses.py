@@ -1,8 +1,8 @@
 """Parse Python in one piece: Python 3.11 counts the depth of all threads' parses in one place.
 
-What a garbage collection runs amid a parse may hand over to a thread that parses too, as every traceback that
-is printed does. The first parse then ends with a SystemError (python/cpython issue 106905). From Python 3.12
-on no collection begins amid a parse.
+What a garbage collection runs amid a parse may hand over to a thread that parses too, as every traceback
+that is printed does. The first parse then ends with a SystemError (python/cpython issue 106905). From
+Python 3.12 on no collection begins amid a parse.
 """
 
 from __future__ import annotations
