@@ -12,15 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import torch
-from transformers import AutoModelForCausalLM
-
 from prompt_coevo.demo.job import Job
 from prompt_coevo.demo.smollm2 import default_folder, fingerprint
 from prompt_coevo.demo.unnamed.arms import ARMS
-from prompt_coevo.demo.unnamed.held_out import HeldOut, load_tokenizer
+from prompt_coevo.demo.unnamed.held_out import HeldOut
+from prompt_coevo.demo.unnamed.load import load_model, load_tokenizer
 from prompt_coevo.demo.unnamed.tasks import HARD, MOST_TOKENS, PLAIN, Questions
 from prompt_coevo.demo.unnamed.values import trainer_values
+from prompt_coevo.errors import SettingsError
 
 MODEL: Final = Path(os.environ.get("COEVO_MODEL") or default_folder())
 TRAINER: Final = trainer_values(Job("", ARMS["grpo"], 0, Path(), budget=0), MOST_TOKENS)
@@ -38,10 +37,11 @@ def policy(folder: Path) -> Path:
     for file in MODEL.iterdir():
         if file.name != _LAYOUT:
             (folder / file.name).symlink_to(file.resolve())
-    template = load_tokenizer(MODEL).chat_template
-    if not template:
-        raise SystemExit(f"the tokenizer in {MODEL} has no chat template: set another COEVO_MODEL")
-    (folder / _LAYOUT).write_text(template, "utf-8")
+    try:
+        tokenizer = load_tokenizer(MODEL)
+    except SettingsError as error:
+        raise SystemExit(str(error)) from None
+    (folder / _LAYOUT).write_text(tokenizer.chat_template, "utf-8")
     return folder
 
 
@@ -56,7 +56,7 @@ def score(draw: int, folders: Sequence[Path]) -> dict[str, Any]:
     of the two kinds of families."""
     questions, tokenizer = Questions.unnamed(draw), load_tokenizer(MODEL)
     exam = HeldOut(questions)
-    right = [exam.score(_load(folder), tokenizer, None) for folder in (MODEL, *folders)]
+    right = [exam.score(load_model(folder), tokenizer, None) for folder in (MODEL, *folders)]
     curve = {
         family: [round(exam.accuracy(one, family), 4) for one in right] for family in HARD + PLAIN
     }
@@ -77,7 +77,3 @@ def score(draw: int, folders: Sequence[Path]) -> dict[str, Any]:
 def about(draw: int) -> dict[str, Any]:
     """Return the parts of the tier's key that a run does not record elsewhere."""
     return {"draw": draw, "model": fingerprint(str(MODEL))}
-
-
-def _load(folder: Path) -> Any:
-    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)

@@ -22,7 +22,8 @@ import transformers
 
 from prompt_coevo.demo.trainer import quieten
 from prompt_coevo.demo.unnamed.families import FAMILIES, UNNAMED, Family
-from prompt_coevo.demo.unnamed.held_out import chat, load_tokenizer, sample
+from prompt_coevo.demo.unnamed.held_out import chat, sample
+from prompt_coevo.demo.unnamed.load import load_tokenizer
 from prompt_coevo.demo.unnamed.tasks import MOST_TOKENS, reward
 
 

@@ -232,6 +232,9 @@ def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
         build = getattr(importlib.import_module("language_told"), told) if told else None
         silent = lambda spent, hard: None  # noqa: E731
         result = train(job, silent, log.append, asked_of, build, studied.reserve)
+        population = (
+            language_instructions.population(job.out / "coevo") if result.instruction else {}
+        )
     steps = [{name: round(one[name], 4) for name in STEP if name in one} for one in log]
     kinds = dict.fromkeys(score.kind for score in result.words.values())
     curves = {kind: result.curve(kind) for kind in kinds}
@@ -261,5 +264,6 @@ def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
         "calls": result.calls,
         "cracked": [[one.template, one.question, one.answer] for one in result.cracked],
         "instruction": result.instruction,
+        "population": population,
         "cpu_seconds": result.cpu_seconds,
     }

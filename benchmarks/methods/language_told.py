@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import datasets
-import torch
-import transformers
 from language_solutions import solution
 from trl import SFTConfig, SFTTrainer
 from trl.experimental.sdft import SDFTConfig, SDFTTrainer
 
 from prompt_coevo.demo.job import Job
-from prompt_coevo.demo.unnamed.held_out import chat, load_tokenizer
+from prompt_coevo.demo.unnamed.held_out import chat
+from prompt_coevo.demo.unnamed.load import load_model, load_tokenizer
 from prompt_coevo.demo.unnamed.tasks import Questions
 from prompt_coevo.demo.unnamed.train import build_trainer, of_this_machine
 from prompt_coevo.demo.unnamed.values import trainer_values
@@ -70,7 +69,7 @@ def _values(job: Job, questions: Questions) -> dict[str, Any]:
 
 def _parts(job: Job, rows: list[dict[str, Any]]) -> Mapping[str, Any]:
     return {
-        "model": transformers.AutoModelForCausalLM.from_pretrained(job.base, dtype=torch.float32),
+        "model": load_model(job.base),
         "processing_class": load_tokenizer(job.base),
         "train_dataset": datasets.Dataset.from_list(rows),
     }

@@ -347,6 +347,9 @@ def test_an_instruction_for_one_task(load: Load, tmp_path: Path, arm: str) -> No
     assert set(run["curve"]) == {family, "hard"}
     bare = run["last"].get("without instruction")
     assert (bare is not None) == (run["instruction"] is not None) == (not arm.endswith("grpo"))
+    shares = [share for _, share in run["population"].values()]
+    assert (run["instruction"] in run["population"]) == (sum(shares) > 0.98) == bool(shares)
+    assert bool(shares) == (bare is not None)
 
 
 @pytest.mark.parametrize(("world", "named"), [("opposites", "opposite"), ("capitals", "capital")])

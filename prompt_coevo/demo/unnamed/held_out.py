@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-import transformers
-
 from prompt_coevo.demo.evaluate import Model, completions, undisturbed
 from prompt_coevo.demo.results import Share, WordScore
 from prompt_coevo.demo.unnamed.tasks import Questions
-from prompt_coevo.demo.unnamed.values import CHAT, TEMPERATURE
+from prompt_coevo.demo.unnamed.values import TEMPERATURE
 from prompt_coevo.tokens import Tokenizer
 
 _ROWS_AT_ONCE: Final = 128
@@ -67,14 +65,6 @@ class HeldOut:
         right = self._right(self._answers(model, tokenizer, None))
         asked = self._questions.samples * len(right)
         return {"without instruction": Share(sum(right.values()), asked)}
-
-
-def load_tokenizer(model: object) -> transformers.PreTrainedTokenizerBase:
-    """Load a model's tokenizer by folder or name; SmolLM2's gets the chat template `CHAT`."""
-    tokenizer = transformers.AutoTokenizer.from_pretrained(model, padding_side="left")
-    if "named SmolLM" in (tokenizer.chat_template or ""):
-        tokenizer.chat_template = CHAT
-    return tokenizer
 
 
 def chat(question: str, instruction: str | None = None) -> list[dict[str, str]]:

@@ -15,16 +15,15 @@ from prompt_coevo.demo.job import Job
 from prompt_coevo.demo.results import ArmResult, Report
 from prompt_coevo.demo.trainer import quieten
 from prompt_coevo.demo.unnamed.arms import POINTS, ROLLOUTS_PER_STEP
-from prompt_coevo.demo.unnamed.held_out import HeldOut, chat, load_tokenizer
+from prompt_coevo.demo.unnamed.held_out import HeldOut, chat
+from prompt_coevo.demo.unnamed.load import load_model, load_tokenizer
 from prompt_coevo.demo.unnamed.tasks import Questions
 from prompt_coevo.demo.unnamed.teachers import TeacherName, drawing, teacher
 from prompt_coevo.demo.unnamed.values import trainer_values
 from prompt_coevo.demo.watch import counting, run
-from prompt_coevo.errors import SettingsError
 from prompt_coevo.machine import computes_bfloat16
 from prompt_coevo.placement import Message
 from prompt_coevo.settings import Settings
-from prompt_coevo.visible import in_a_line
 
 
 def train(
@@ -101,16 +100,6 @@ def build_trainer(job: Job, questions: Questions) -> trl.GRPOTrainer:
 
     Raises SettingsError for a model that cannot be loaded or has no chat template.
     """
-    try:
-        tokenizer = load_tokenizer(job.base)
-        model = transformers.AutoModelForCausalLM.from_pretrained(job.base, dtype=torch.float32)
-    except Exception as error:  # from transformers, safetensors, tokenizers or a hub
-        said = in_a_line(error, 300)
-        raise SettingsError(f"transformers cannot load a model from {job.base}: {said}") from None
-    if not tokenizer.chat_template:
-        raise SettingsError(
-            f"the tokenizer in {job.base} has no chat template: give an instruction-tuned model"
-        )
     rows = [{"prompt": chat(task.question), "answer": task.answer} for task in questions.training]
 
     def graded(
@@ -121,9 +110,9 @@ def build_trainer(job: Job, questions: Questions) -> trl.GRPOTrainer:
 
     values = {**trainer_values(job, questions.most_tokens), **of_this_machine()}
     return trl.GRPOTrainer(
-        model=model,
+        model=load_model(job.base),
         reward_funcs=graded,
         args=trl.GRPOConfig(**values),
         train_dataset=datasets.Dataset.from_list(rows),
-        processing_class=tokenizer,
+        processing_class=load_tokenizer(job.base),
     )
