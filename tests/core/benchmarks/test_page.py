@@ -15,7 +15,8 @@ import tabular
 import transformer
 from store import KEY, ResultsError, Store, digest
 
-from prompt_coevo.demo.unnamed.tasks import HARD
+from prompt_coevo.algorithms.stream.comparison import LEAST_GROUPS
+from prompt_coevo.demo.unnamed.tasks import HARD, Questions
 
 ROOT = Path(__file__).parents[3]
 TIERS = {
@@ -105,6 +106,8 @@ def test_what_the_results_say_of_other_tables(blocks: Any) -> None:
     assert f"fruit or vegetable ({near[second]}, {own[second]})" in text
     probed = [float(cells[3]) for cells in _rows(blocks["language-probe"]())[: len(HARD)]]
     assert f"answers {sum(probed) / len(HARD):.2f}".replace(" 0.", " .") in text
+    assert "is \"cannot be told\": 88 questions are too few for its comparison group" in text
+    assert len(Questions.unnamed(0).training) == 88 < LEAST_GROUPS
     others = _rows(blocks["language-trainers"]())
     assert "`stream` ends below GRPO in VeRL and OpenRLHF" in text
     for trainer in ("VeRL", "OpenRLHF"):
