@@ -18,12 +18,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
-import transformers
 
 from prompt_coevo.demo.trainer import quieten
 from prompt_coevo.demo.unnamed.families import FAMILIES, UNNAMED, Family
 from prompt_coevo.demo.unnamed.held_out import chat, sample
-from prompt_coevo.demo.unnamed.load import load_tokenizer
+from prompt_coevo.demo.unnamed.load import load_model, load_tokenizer
 from prompt_coevo.demo.unnamed.tasks import MOST_TOKENS, reward
 
 
@@ -184,8 +183,7 @@ def table(rows: list[dict[str, Any]], samples: int) -> str:
 def load(folder: str) -> tuple[Any, Any]:
     """Load a model, with weights in bfloat16, and its tokenizer."""
     quieten()
-    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
-    return model.eval(), load_tokenizer(folder)
+    return load_model(folder, torch.bfloat16).eval(), load_tokenizer(folder)
 
 
 def _chosen(names: str | None) -> list[Family]:

@@ -30,7 +30,7 @@ REPLAYED: Final = HERE / "replayed.json"
 """By tier, arm and older hash of settings: the hash of those that a replayed run proved to be the same."""
 RESULTS: Final = HERE.parent / "results"
 TIERS: Final = ("tabular", "transformer", "balanced", "language_model")
-UNLIKE: Final = ("seconds", "cpu_seconds")
+UNLIKE: Final = ("seconds", "cpu_seconds", "peak_bytes")
 """Fields that differ between two runs of the same settings."""
 
 
@@ -47,9 +47,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run = commands.add_parser("run", help="make the runs that are missing")
     run.add_argument("tier", choices=TIERS)
     run.add_argument("--arms", help="separated by commas; all by default")
-    run.add_argument("--seeds", type=int, help="so many, in place of the table's")
-    run.add_argument("--draws", type=int, help="of the world; so many, in place of the table's")
-    run.add_argument("--jobs", type=int, help="at once; by default one per core, if memory allows")
+    run.add_argument("--seeds", type=_some, help="so many, in place of the table's")
+    run.add_argument("--draws", type=_some, help="of the world; so many, in place of the table's")
+    run.add_argument(
+        "--jobs", type=_some, help="at once; by default one per core, if memory allows"
+    )
     run.add_argument("--json", type=Path, help="the file of lines; the published one by default")
     commands.add_parser("freeze", help="write down the settings").add_argument(
         "tier", choices=TIERS
@@ -81,6 +83,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         elif options.json:
             import language_page
 
+            if not options.json.is_file():
+                raise ResultsError(f"{options.json}: there is no such file")
             print(language_page.summary(_store("language_model", options.json).runs))
         else:
             import page
@@ -90,7 +94,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ResultsError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print(
+            "interrupted: finished runs are kept; give the command again to go on", file=sys.stderr
+        )
+        return 130
     return 0
+
+
+def _some(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+    return int(text)
 
 
 def results_file(tier: str) -> Path:
@@ -109,25 +124,28 @@ def _run(options: argparse.Namespace) -> None:
     from store import ResultsError
 
     tier = importlib.import_module(options.tier)
-    arms = options.arms.split(",") if options.arms else list(tier.ARMS)
+    arms = list(tier.ARMS) if options.arms is None else options.arms.split(",")
     if unknown := [name for name in arms if name not in tier.ARMS]:
         raise ResultsError(
-            f"there is no arm {', '.join(unknown)}; the tier {options.tier} has {', '.join(tier.ARMS)}"
+            f"there is no arm {', '.join(map(repr, unknown))}; the tier {options.tier} has "
+            f"{', '.join(tier.ARMS)}"
         )
+    keys = tier.plan(arms, options.seeds, options.draws)
+    tier.check(keys)
     current, frozen = digests(tier), _frozen().get(options.tier, {})
     if changed := [name for name in arms if current[name] != frozen.get(name)]:
         raise ResultsError(
             f"the settings of {', '.join(changed)} are not the frozen ones; freeze them before they "
             f"are run: python benchmarks/methods freeze {options.tier}"
         )
-    keys = tier.plan(arms, options.seeds, options.draws)
-    tier.check(keys)
     usual = getattr(tier, "jobs", lambda: os.cpu_count() or 1)
     run_all(keys, tier.run, _store(options.tier, options.json), options.jobs or usual())
 
 
 def _freeze(name: str) -> None:
-    frozen = {**_frozen(), name: digests(importlib.import_module(name))}
+    tier = importlib.import_module(name)
+    getattr(tier, "check_model", lambda: None)()
+    frozen = {**_frozen(), name: digests(tier)}
     FROZEN.write_text(json.dumps(frozen, indent=1) + "\n", "utf-8")
 
 

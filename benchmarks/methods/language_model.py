@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import resource
 import statistics
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -27,12 +28,12 @@ from store import Key, ResultsError
 
 from prompt_coevo.demo.arms import Arm
 from prompt_coevo.demo.job import Job
-from prompt_coevo.demo.smollm2 import default_folder, fingerprint
+from prompt_coevo.demo.smollm2 import default_folder, fingerprint, smollm2_folder
 from prompt_coevo.demo.unnamed.arms import ARMS as DEMO_ARMS
-from prompt_coevo.demo.unnamed.arms import BUDGET, POINTS, runs_in_memory
+from prompt_coevo.demo.unnamed.arms import BUDGET, POINTS, ROLLOUTS_PER_STEP, runs_in_memory
 from prompt_coevo.demo.unnamed.tasks import MOST_TOKENS, Questions
 from prompt_coevo.demo.unnamed.values import CHAT, SAMPLES, trainer_values
-from prompt_coevo.errors import SettingsError
+from prompt_coevo.errors import CoevoError, SettingsError
 
 HEADLINE: Final = ("grpo", "stream", "p2o")
 _IN_BOTH_SPLITS: Final = (*HEADLINE, "sft")
@@ -55,15 +56,15 @@ QUESTIONS: Final = os.environ.get("COEVO_QUESTIONS")
 TEACHER: Final = os.environ.get("COEVO_TEACHER")
 
 
-def _number(name: str, usual: int) -> int:
+def _number(name: str, usual: int, least: int) -> int:
     value = os.environ.get(name) or str(usual)
-    if not value.isdigit() or not int(value):
-        raise ResultsError(f"{name}={value}: a number above 0 is wanted")
+    if not value.isdecimal() or int(value) < least:
+        raise ResultsError(f"{name}={value}: a number, at least {least}, is wanted")
     return int(value)
 
 
-TOKENS: Final = _number("COEVO_TOKENS", 256)
-ROLLOUTS: Final = _number("COEVO_ROLLOUTS", BUDGET)
+TOKENS: Final = _number("COEVO_TOKENS", 256, 1)
+ROLLOUTS: Final = _number("COEVO_ROLLOUTS", BUDGET, ROLLOUTS_PER_STEP)
 
 
 ARMS: Final[Mapping[str, Studied]] = {
@@ -147,8 +148,8 @@ def plan(arms: Sequence[str], seeds: int | None, draws: int | None) -> list[Key]
     return sorted(keys, key=lambda key: (key[3], key[1] not in HEADLINE, key[2]))
 
 
-def check(keys: Sequence[Key]) -> None:
-    """Raise ResultsError for a model, teacher or questions that are missing or do not go together."""
+def check_model() -> None:
+    """Raise ResultsError for a model that is missing, damaged or in the place of another."""
     if str(default_folder()) == MODEL and not (default_folder() / "model.safetensors").exists():
         raise ResultsError(
             f"there is no model in {MODEL}: make it with prompt-coevo smollm2, or set COEVO_MODEL"
@@ -160,8 +161,20 @@ def check(keys: Sequence[Key]) -> None:
         )
     if _is_folder(MODEL) and not (Path(MODEL) / "config.json").exists():
         raise ResultsError(f"COEVO_MODEL={MODEL}: there is no config.json in this folder")
+    if fingerprint(MODEL) == PUBLISHED:
+        try:
+            smollm2_folder(Path(MODEL))
+        except CoevoError as error:
+            raise ResultsError(str(error)) from None
+
+
+def check(keys: Sequence[Key]) -> None:
+    """Raise ResultsError for a model, teacher or questions that are missing or do not go together."""
+    check_model()
     if TEACHER and Path(TEACHER).suffix.lower() == ".txt" and not Path(TEACHER).is_file():
         raise ResultsError(f"COEVO_TEACHER={TEACHER}: there is no such file")
+    if TEACHER and not _teacher().get("teacher", TEACHER):
+        raise ResultsError(f"COEVO_TEACHER={TEACHER}: there is no instruction in this file")
     own = [name for name in dict.fromkeys(arm for _, arm, _, _ in keys) if _asks(ARMS[name])]
     if QUESTIONS and own and not TEACHER:
         raise ResultsError(
@@ -266,4 +279,5 @@ def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
         "instruction": result.instruction,
         "population": population,
         "cpu_seconds": result.cpu_seconds,
+        "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }

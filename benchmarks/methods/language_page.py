@@ -14,9 +14,23 @@ from typing import Any, Final
 import language_instructions
 import language_model
 import plots
+from intervals import Estimate, difference
 from language_studied import WORLD
 from store import ResultsError, Run
-from tables import AREA, Cell, Claim, accuracy, claims, count, less, number, of_arm, share, table
+from tables import (
+    AREA,
+    END,
+    Cell,
+    Claim,
+    accuracy,
+    claims,
+    count,
+    less,
+    number,
+    of_arm,
+    share,
+    table,
+)
 
 from prompt_coevo.demo.results import area
 from prompt_coevo.demo.unnamed.arms import BUDGET
@@ -149,7 +163,11 @@ def instructions(runs: Sequence[Run], task: str) -> str:
 
 
 def untrained(runs: Sequence[Run]) -> list[Run]:
-    """Return what GRPO's runs began with, as runs of an arm of its own that costs nothing."""
+    """Return what GRPO's runs began with, as runs of an arm of its own that costs nothing.
+
+    One of each split: the untrained model is always sampled alike.
+    """
+    first = {run["draw"]: run for run in reversed(of_arm(runs, "grpo"))}
     return [
         {
             **run,
@@ -160,8 +178,19 @@ def untrained(runs: Sequence[Run]) -> list[Run]:
                 for name, (kind, *points) in run["words"].items()
             },
         }
-        for run in of_arm(runs, "grpo")
+        for run in first.values()
     ]
+
+
+def across_families(runs: Sequence[Run], better: str, worse: str) -> Estimate | None:
+    """Estimate a paired difference at the end with families resampled, not questions."""
+    by_family = scored(runs, {name: (name,) for name in HARD})
+    for run in by_family:
+        points = {
+            name: [at for kind, at, _ in run["words"].values() if kind == name] for name in HARD
+        }
+        run["words"] = {name: ["hard", statistics.fmean(at)] for name, at in points.items()}
+    return difference(of_arm(by_family, better), of_arm(by_family, worse), "hard", END)
 
 
 def scored(runs: Sequence[Run], groups: Mapping[str, Sequence[str]]) -> list[Run]:

@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import platform
+import subprocess
 import sys
 from collections.abc import Mapping
 from importlib import metadata
@@ -48,7 +49,7 @@ class Store:
         self._replayed = replayed or {}
         self.runs: list[Run] = []
         self.keys: set[Key] = set()
-        self._version = _installed("prompt-coevo") or "not installed"
+        self._code = {"version": _installed("prompt-coevo") or "not installed", **_commit()}
         self._machines: dict[str, dict[str, Any]] = {}
         self._lock: Any = None
         if not self._is_new:
@@ -71,7 +72,7 @@ class Store:
             ) from None
 
     def add(self, run: Mapping[str, Any]) -> Run:
-        """Write a run down, with the hash of its settings, the version and the machine."""
+        """Write a run down, with the hash of its settings, the version, the commit and the machine."""
         lines: list[Mapping[str, Any]] = []
         if self._is_new:
             lines.append({"schema": SCHEMA, "tier": self._tier})
@@ -83,7 +84,7 @@ class Store:
         stored = {
             **run,
             "settings": self._digests[run["arm"]],
-            "version": self._version,
+            **self._code,
             "on": name,
         }
         with self._file.open("a", encoding="utf-8") as out:
@@ -102,7 +103,10 @@ class Store:
     # Inside
 
     def _read(self) -> None:
-        text = self._file.read_text("utf-8")
+        try:
+            text = self._file.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ResultsError(f"{self._file} cannot be read: {error}") from None
         if not text.endswith("\n"):
             raise ResultsError(
                 f"{self._file}: the last line is cut off; delete it, and run again what it held"
@@ -112,6 +116,8 @@ class Store:
                 entry = json.loads(line)
             except json.JSONDecodeError as error:
                 raise ResultsError(f"{self._file}, line {number}: no JSON: {error}") from None
+            if not isinstance(entry, dict):
+                raise ResultsError(f"{self._file}, line {number}: no JSON object")
             self._take(entry, number)
 
     def _take(self, entry: dict[str, Any], number: int) -> None:
@@ -134,7 +140,7 @@ class Store:
         self.keys.add(key_of(run))
 
     def _check_run(self, run: Run, where: str) -> None:
-        missing = {*KEY, "settings", "version", "on"} - run.keys()
+        missing = {*KEY, "settings", "version", "on", "words"} - run.keys()
         if missing:
             raise ResultsError(f"{where}: the run lacks {', '.join(sorted(missing))}")
         wanted = self._digests.get(run["arm"])
@@ -178,6 +184,18 @@ def _processor() -> str:
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     flags = next((line for line in lines if line.startswith("flags")), "")
     return f"{names[0] if names else platform.processor()}{', AVX-512' * ('avx512f' in flags)}"
+
+
+def _commit() -> dict[str, str]:
+    """Return the commit of a checkout, marked if files were changed since."""
+    describe = ("git", "describe", "--always", "--exclude=*", "--abbrev=12", "--dirty")
+    try:
+        done = subprocess.run(
+            describe, cwd=Path(__file__).parent, capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return {}
+    return {"commit": done.stdout.strip()}
 
 
 def _installed(name: str) -> str | None:

@@ -13,6 +13,8 @@ from store import Run
 END, AREA = 1, 2
 """Places in a run's `words`."""
 _NONE: Final = "–"
+_FEWEST_PAIRS: Final = 3
+"""The intervals of two pairs hold the truth 9 times in 10 (tests/core/benchmarks/test_intervals.py)."""
 SMALL: Final = 0.02
 """A difference below this is called small."""
 
@@ -140,7 +142,7 @@ def outcome(runs: Sequence[Run], claim: Claim, world: str | None = None) -> list
 
 
 def _verdict(found: Estimate, claim: Claim) -> str:
-    if found.low is None or found.high is None:
+    if found.low is None or found.high is None or found.runs < _FEWEST_PAIRS:
         return "too few runs"
     if found.low > claim.by:
         small = "" if found.mean >= SMALL else f", but below {SMALL}"

@@ -22,6 +22,7 @@ from prompt_coevo.extras import require
 
 if TYPE_CHECKING:
     from prompt_coevo.demo.job import Job
+    from prompt_coevo.demo.results import ArmResult
 
 _ARMS_HELP = f"Comma-separated. Known: {', '.join(ARMS)}; with --real {', '.join(UNNAMED_ARMS)}."
 
@@ -98,7 +99,8 @@ def demo(
 
 
 def _run(jobs: Sequence[Job], at_once: int, folder: Path, real: bool, note: str) -> None:
-    """Run the jobs, print their table, and write what is left into the folder."""
+    """Run the jobs, print their table and write what is left into the folder; also of the finished ones if
+    another fails or is interrupted."""
     # Imported late: the other commands start without the demo's world and its dependencies.
     from rich.console import Console
 
@@ -114,12 +116,16 @@ def _run(jobs: Sequence[Job], at_once: int, folder: Path, real: bool, note: str)
         f"{len(jobs)} runs of {jobs[0].budget} rollouts; evaluation uses no template{note}."
     )
     module = "prompt_coevo.demo.unnamed.train" if real else "prompt_coevo.demo.train"
-    results = run_all(jobs, at_once, console, module)
     exhibit = UNNAMED if real else FACTS
-    show(results, console, exhibit)
     command = shlex.join(["prompt-coevo", *sys.argv[1:]])
-    for path in leave(results, folder, command, exhibit):
-        console.print(f"Written: {path}", soft_wrap=True)
+    finished: dict[int, ArmResult] = {}
+    try:
+        run_all(jobs, at_once, console, finished.__setitem__, module)
+    finally:
+        if results := [finished[run] for run in sorted(finished)]:
+            show(results, console, exhibit)
+            for path in leave(results, folder, command, exhibit):
+                console.print(f"Written: {path}", soft_wrap=True)
     journals = [job.out / "coevo" / "events.jsonl" for job in jobs if job.spec.coevolves]
     if journals:
         more = f" (and {len(journals) - 1} more)" if len(journals) > 1 else ""

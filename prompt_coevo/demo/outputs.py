@@ -36,7 +36,7 @@ def show(results: Sequence[ArmResult], console: Console, exhibit: Exhibit = FACT
 def leave(
     results: Sequence[ArmResult], folder: Path, command: str, exhibit: Exhibit = FACTS
 ) -> list[Path]:
-    """Write `table.txt`, `results.json`, `demo.png` and a `report.html` for each run that has a journal.
+    """Write `table.txt`, `results.json`, `demo.png`, and a `report.html` for each run that has a journal.
 
     Returns their paths.
     """
@@ -45,11 +45,13 @@ def leave(
         show(results, Console(file=file, width=WIDTH), exhibit)
     write_json(numbers, as_json(results, command, exhibit))
     draw_curves(results, picture, exhibit)
-    return [table, numbers, picture, *_reports(folder)]
+    return [table, numbers, picture, *_reports(results, folder)]
 
 
-def _reports(folder: Path) -> Iterator[Path]:
-    for journal in sorted(folder.glob("*/coevo/events.jsonl")):
-        path = journal.parent.parent / "report.html"
-        path.write_text(page(journal.parent), "utf-8")
-        yield path
+def _reports(results: Sequence[ArmResult], folder: Path) -> Iterator[Path]:
+    for result in results:
+        out = folder / f"{result.arm}-seed{result.seed}"
+        if (out / "coevo" / "events.jsonl").exists():
+            path = out / "report.html"
+            path.write_text(page(out / "coevo"), "utf-8")
+            yield path

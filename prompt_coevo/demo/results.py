@@ -50,8 +50,8 @@ class ArmResult:
     """One arm with one seed, in one draw of the world.
 
     `spent`: all rollouts before each evaluation, including those of searches and verifications. `words`:
-    greedy scores without a template, under the best instruction if there is one. `last`: the sets that are
-    scored only at the end, hard words only. `other_rollouts`: rollouts outside training, in `batches` that
+    scores without a template, under the best instruction if there is one. `last`: the sets that are scored
+    only at the end. `other_rollouts`: rollouts outside training, in `batches` that
     training waited for. `tokens`: those of the reflection model, prompts and replies. `seconds` and
     `cpu_seconds` exclude evaluation.
     """

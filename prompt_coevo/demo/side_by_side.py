@@ -7,7 +7,7 @@ import multiprocessing
 import os
 import queue
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +17,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 from prompt_coevo.demo.job import Job
 from prompt_coevo.demo.results import ArmResult, Report
+from prompt_coevo.demo.workers import workers
 
 
 @dataclass(frozen=True)
@@ -27,43 +28,37 @@ class _News:
 
 
 def run_all(
-    jobs: Sequence[Job], workers: int, console: Console, module: str = "prompt_coevo.demo.train"
-) -> list[ArmResult]:
-    """Train all jobs with this module's `train`, `workers` at a time, and return the results in order.
+    jobs: Sequence[Job],
+    at_once: int,
+    console: Console,
+    done: Callable[[int, ArmResult], None],
+    module: str = "prompt_coevo.demo.train",
+) -> None:
+    """Train all jobs with this module's `train`, `at_once` at a time.
 
-    The first error ends all runs and is raised here.
+    `done` is called with the number of each finished job and its result. The first error ends all runs and
+    is raised here.
     """
     context = multiprocessing.get_context("spawn")
     with (
         context.Manager() as manager,
         _one_thread_each(),
-        ProcessPoolExecutor(workers, mp_context=context) as pool,
+        workers(at_once) as submit,
         _progress(console) as progress,
     ):
         news: queue.Queue[_News] = manager.Queue()
         bars = [progress.add_task(_label(job), total=job.budget, note="waiting") for job in jobs]
-        futures = [pool.submit(_train, module, job, run, news) for run, job in enumerate(jobs)]
-        try:
-            while not _all_done(futures):
-                _show(news, progress, bars)
+        pending = {submit(_train, module, job, run, news): run for run, job in enumerate(jobs)}
+        while pending:
+            for future in wait(pending, timeout=0.2, return_when=FIRST_COMPLETED).done:
+                done(pending.pop(future), future.result())
             _show(news, progress, bars)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-        return [future.result() for future in futures]
 
 
 def _train(module: str, job: Job, run: int, news: queue.Queue[_News]) -> ArmResult:
     # The starting process does not need it, and it costs a third of a short demo's computation.
     train: Callable[[Job, Report], ArmResult] = importlib.import_module(module).train
     return train(job, lambda spent, hard: news.put(_News(run, spent, hard)))
-
-
-def _all_done(futures: Sequence[Future[ArmResult]]) -> bool:
-    done, pending = wait(futures, timeout=0.2)
-    for future in done:
-        future.result()  # raises what the run raised
-    return not pending
 
 
 def _show(news: queue.Queue[_News], progress: Progress, bars: Sequence[TaskID]) -> None:

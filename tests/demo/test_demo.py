@@ -14,14 +14,14 @@ import pytest
 from prompt_coevo.demo.teacher import FactsTeacher
 from standins.openai_server import openai_server
 
+CODE = "from prompt_coevo.cli import main; main()"
 FAILED = "reflection_error"
 
 
 def run_demo(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PROMPT_COEVO_")}
-    code = "from prompt_coevo.cli import main; main()"
     return subprocess.run(
-        [sys.executable, "-c", code, "demo", *arguments],
+        [sys.executable, "-c", CODE, "demo", *arguments],
         cwd=folder,
         env={**environment, "COLUMNS": "120", "OPENAI_API_KEY": "sk-of-the-test", **variables},
         capture_output=True,

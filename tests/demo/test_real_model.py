@@ -6,13 +6,20 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
-from demo.test_demo import run_demo
+from demo.test_demo import CODE, run_demo
 
+from prompt_coevo.demo.unnamed.load import load_model, load_tokenizer
 from prompt_coevo.demo.world import World, base_path
+from prompt_coevo.errors import SettingsError
 
 
 def test_it_trains_another_model_and_leaves_what_the_demo_leaves(tmp_path: Path) -> None:
@@ -87,3 +94,56 @@ def test_a_model_that_cannot_be_loaded_is_said_in_one_sentence(tmp_path: Path, d
     assert failed.returncode == 2
     assert failed.stderr.startswith("error: transformers cannot load a model from model: ")
     assert failed.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("layers", [2, 4])
+def test_weights_that_do_not_fit_the_configuration_are_refused(tmp_path: Path, layers: int) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(base_path(World()), model)
+    config = json.loads((model / "config.json").read_text("utf-8"))
+    assert config["num_hidden_layers"] == 3
+    config["num_hidden_layers"] = layers
+    config.pop("layer_types", None)
+    (model / "config.json").write_text(json.dumps(config), "utf-8")
+    with pytest.raises(
+        SettingsError, match=r"the weights in .*model do not fit its config\.json: "
+    ):
+        load_model(model)
+
+
+def test_a_tokenizer_that_cannot_pad_pads_with_its_end(tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(base_path(World()), model)
+    values = json.loads((model / "tokenizer_config.json").read_text("utf-8"))
+    values["pad_token"] = None
+    (model / "tokenizer_config.json").write_text(json.dumps(values), "utf-8")
+    assert load_tokenizer(model).pad_token == values["eos_token"]
+    (model / "tokenizer_config.json").unlink()
+    with pytest.raises(SettingsError, match=r"the tokenizer in .*model has no end token"):
+        load_tokenizer(model)
+    (model / "tokenizer.json").write_text("{", "utf-8")
+    with pytest.raises(SettingsError, match=r"transformers cannot load a tokenizer from .*model: "):
+        load_tokenizer(model)
+
+
+def test_an_interrupted_demo_keeps_the_runs_that_are_finished(tmp_path: Path) -> None:
+    arguments = ("--real", "--model", str(base_path(World())), "--budget", "192", "--workers", "1")
+    with subprocess.Popen(
+        [sys.executable, "-c", CODE, "demo", *arguments, "--seeds", "20", "--out", "out"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as command:
+        second = tmp_path / "out" / "stream-seed0"
+        while not second.exists():
+            assert command.poll() is None
+            time.sleep(0.1)
+        os.killpg(command.pid, signal.SIGINT)
+        said, errors = command.communicate()
+    assert command.returncode == 130, errors
+    assert "Traceback" not in errors, errors
+    assert "results.json" in said
+    numbers = json.loads((tmp_path / "out" / "results.json").read_text("utf-8"))
+    assert [(one["arm"], one["seed"]) for one in numbers["runs"]] == [("grpo", 0)]

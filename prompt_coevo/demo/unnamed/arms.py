@@ -23,6 +23,8 @@ MINUTES_IN_FLOAT32: Final = 60
 """The same without bfloat16 in hardware."""
 MEMORY: Final = 5_500_000_000
 """Approximate bytes per run."""
+MEMORY_IN_FLOAT32: Final = 6_600_000_000
+"""The same without bfloat16 in hardware."""
 
 ARMS: Final[Mapping[str, Arm]] = {
     "grpo": Arm("GRPO"),
@@ -37,17 +39,22 @@ def minutes() -> int:
     return MINUTES if computes_bfloat16() else MINUTES_IN_FLOAT32
 
 
+def memory() -> int:
+    """Return the approximate bytes per run on this machine."""
+    return MEMORY if computes_bfloat16() else MEMORY_IN_FLOAT32
+
+
 def runs_in_memory(most: int, anyway: str = "--workers 1") -> int:
     """Return how many runs fit into free memory, at most `most`.
 
     Raises SettingsError if not even one fits; it names the option that tries `anyway`.
     """
-    free = free_memory()
+    free, one = free_memory(), memory()
     if free is None:
         return most
-    if free < MEMORY:
+    if free < one:
         raise SettingsError(
-            f"a run needs {shown(MEMORY)} of memory, and {shown(free)} are free: close other programs, or "
+            f"a run needs {shown(one)} of memory, and {shown(free)} are free: close other programs, or "
             f"give {anyway} to try it all the same"
         )
-    return min(most, free // MEMORY)
+    return min(most, free // one)

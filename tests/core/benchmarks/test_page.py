@@ -106,7 +106,7 @@ def test_what_the_results_say_of_other_tables(blocks: Any) -> None:
     assert f"fruit or vegetable ({near[second]}, {own[second]})" in text
     probed = [float(cells[3]) for cells in _rows(blocks["language-probe"]())[: len(HARD)]]
     assert f"answers {sum(probed) / len(HARD):.2f}".replace(" 0.", " .") in text
-    assert "is \"cannot be told\": 88 questions are too few for its comparison group" in text
+    assert 'is "cannot be told": 88 questions are too few for its comparison group' in text
     assert len(Questions.unnamed(0).training) == 88 < LEAST_GROUPS
     others = _rows(blocks["language-trainers"]())
     assert "`stream` ends below GRPO in VeRL and OpenRLHF" in text

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 import runner
 
 SCRIPT = """
@@ -31,15 +32,27 @@ SCRIPT = """
 """
 
 
-def test_a_killed_command_leaves_no_run_behind(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_killed_command_leaves_no_run_behind(tmp_path: Path, number: signal.Signals) -> None:
+    """Of the processes, only the command itself says that Ctrl-C interrupted it."""
     (tmp_path / "runs.py").write_text(textwrap.dedent(SCRIPT), "utf-8")
     path = os.pathsep.join([str(Path(runner.__file__).parent), os.environ.get("PYTHONPATH", "")])
     with subprocess.Popen(
-        [sys.executable, "runs.py"], cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}
+        [sys.executable, "runs.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": path},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     ) as command:
         workers = [_pid(tmp_path / f"{seed}.pid") for seed in (0, 1)]
         assert all(map(_lives, workers))
-        command.send_signal(signal.SIGKILL)
+        if number == signal.SIGINT:
+            os.killpg(command.pid, number)  # as a terminal does
+        else:
+            command.send_signal(number)
+        _, said = command.communicate(timeout=120)
+    assert said.count("Traceback") == (number == signal.SIGINT)
     _until(lambda: not any(map(_lives, workers)))
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import store
 from store import ResultsError, Store, digest, key_of, machine_facts
 
+FOLDER = Path(store.__file__).parent
 DIGESTS = {"grpo": "aaa", "stream": "bbb"}
 
 
@@ -34,6 +39,9 @@ def test_what_was_added_is_there_again(file: Path) -> None:
     assert store.runs[0]["words"] == {"w": ["hard", 1, 0.5]}
     assert store.keys == {("B", "grpo", 0, 0), ("B", "stream", 0, 0)}
     assert store.machines() == [machine_facts()]
+    assert all(
+        re.fullmatch(r"[0-9a-f]{12}(-dirty)?", one.get("commit", "0" * 12)) for one in store.runs
+    )
     store.add(run("grpo", 1))
     assert len(opened(file).runs) == 3
     assert len(file.read_text().splitlines()) == 1 + 1 + 3  # what it is, one machine, three runs
@@ -101,3 +109,40 @@ def test_a_run_that_is_there_twice_is_refused(file: Path) -> None:
 def test_a_hash_changes_with_the_value_and_with_nothing_else() -> None:
     assert digest({"a": 1, "b": [2]}) == digest({"b": [2], "a": 1})
     assert digest({"a": 1}) != digest({"a": 2})
+
+
+@pytest.mark.parametrize("line", ["[]", "null", "3"])
+def test_a_line_that_is_no_object_is_named(file: Path, line: str) -> None:
+    file.write_text(file.read_text() + f"{line}\n")
+    with pytest.raises(ResultsError, match="line 5: no JSON object"):
+        opened(file)
+
+
+def test_a_file_that_is_no_text_is_refused(file: Path) -> None:
+    file.write_bytes(b"\xff\n")
+    with pytest.raises(ResultsError, match=r"runs\.jsonl cannot be read"):
+        opened(file)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "tabular", "--arms", ""], "error: there is no arm ''; the tier tabular has grpo"),
+        (["run", "tabular", "--seeds", "-1"], "argument --seeds: '-1' is no number above 0"),
+        (["run", "tabular", "--jobs", "0"], "argument --jobs: '0' is no number above 0"),
+        (["render", "--json", "nowhere.jsonl"], "error: nowhere.jsonl: there is no such file"),
+    ],
+)
+def test_a_command_with_values_that_cannot_be_meant_runs_nothing(
+    arguments: list[str], said: str, tmp_path: Path
+) -> None:
+    failed = subprocess.run(
+        [sys.executable, str(FOLDER), *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (failed.returncode, failed.stdout) == (2, "")
+    assert said in failed.stderr
+    assert "Traceback" not in failed.stderr

@@ -1,0 +1,64 @@
+"""Processes for long runs, which end with the command that made them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection
+from typing import Any, Final, TypeAlias
+
+Submit: TypeAlias = Callable[..., Future[Any]]
+
+_GRACE: Final = 5.0  # seconds for a process to end in order
+_ending = threading.Event()
+
+
+@contextmanager
+def workers(count: int) -> Iterator[Submit]:
+    """Yield a function that has another one called, with arguments, in one of `count` processes.
+
+    They end at once when the block ends by an exception or this process dies. Ctrl-C, which a terminal
+    sends to all of them, is left to this process.
+    """
+    context = multiprocessing.get_context("spawn")
+    theirs, ours = context.Pipe(duplex=False)
+    with theirs, ours, ProcessPoolExecutor(count, context, _end_with, (theirs,)) as pool:
+        try:
+            yield lambda function, *arguments: pool.submit(_call, function, *arguments)
+        except BaseException:
+            ours.close()
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _end_with(pipe: Connection) -> None:
+    """End this process when nothing has the other end of the pipe open: nobody takes its result."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _leave)
+
+    def wait() -> None:
+        with suppress(EOFError):
+            pipe.recv()
+        _ending.set()
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+        time.sleep(_GRACE)
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def _call(function: Callable[..., Any], *arguments: Any) -> Any:
+    if _ending.is_set():  # the pool had given this process another call already
+        _leave()
+    return function(*arguments)
+
+
+def _leave(*_: object) -> None:
+    sys.exit(1)
