@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,15 @@ import page
 import pytest
 import tabular
 import transformer
+from language_page import across_families, of_whole_splits
 from store import KEY, ResultsError, Store, digest
+from tables import shown
 
 from prompt_coevo.algorithms.stream.comparison import LEAST_GROUPS
 from prompt_coevo.demo.unnamed.tasks import HARD, Questions
 
 ROOT = Path(__file__).parents[3]
+MAIN = ("grpo", "stream")
 TIERS = {
     "tabular": tabular,
     "transformer": transformer,
@@ -126,6 +130,37 @@ def test_what_the_results_say_of_other_tables(blocks: Any) -> None:
     hints = {cells[0]: cells[4:] for cells in _rows(blocks["tabular"]())}
     assert "end above `stream` in worlds C and E" in text
     assert all(_mean(cell) > 0 for cell in hints["hints from the answers, no search"][1:])
+
+
+def test_what_the_results_say_of_families() -> None:
+    text = " ".join((ROOT / "docs" / "results.md").read_text("utf-8").split())
+    file = ROOT / "benchmarks" / "results" / "methods_language_model.jsonl"
+    found = map(json.loads, file.read_text("utf-8").splitlines())
+    runs = [run for run in found if run.get("world") == "unnamed"]
+    difference = across_families(of_whole_splits(runs), "stream", "grpo")
+    assert difference is not None
+    assert (
+        f"Resampled by family, not by question, `stream` minus GRPO is {shown(difference, True)}"
+        in text
+    )
+    foods = {
+        arm: [run["curve"]["fruit or vegetable"][-1] for run in runs if run["arm"] == arm]
+        for arm in MAIN
+    }
+    assert "there `stream`'s other runs are lower" in text
+    assert sorted(foods)[-2] < max(foods) == foods[0]
+    vegetables = {arm: [_of_vegetables(run) for run in runs if run["arm"] == arm] for arm in MAIN}
+    assert "in two of its five runs it gets less than .4 of the vegetables right" in text
+    assert [len(vegetables["stream"]), sum(share < 0.4 for share in vegetables["stream"])] == [5, 2]
+    assert f"GRPO's lowest is {min(vegetables['grpo']):.2f}".replace(" 0.", " .") in text
+
+
+def _of_vegetables(run: Any) -> float:
+    """Return the share of right answers at the end."""
+    answers = {task.question: task.answer for task in Questions.unnamed(run["draw"]).held_out}
+    return statistics.fmean(
+        at[-1] for name, (_, *at) in run["words"].items() if answers[name] == "vegetable"
+    )
 
 
 def test_what_the_results_say_of_solutions_and_other_ways(blocks: Any) -> None:
