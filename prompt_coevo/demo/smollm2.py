@@ -88,6 +88,7 @@ def smollm2_folder(
 def _finished(folder: Path) -> bool:
     """Return True if the folder holds this model, undamaged, False if it is empty or not there. Raises
     CoevoError for anything else."""
+    readme = ""
     try:
         if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
             return False
@@ -98,9 +99,13 @@ def _finished(folder: Path) -> bool:
             return True
     except OSError:  # a file, or a folder that lacks one
         pass
+    if GGUF_SHA256 in readme:
+        raise CoevoError(
+            f"{folder} holds a damaged or older copy of the model of {PACKAGE}; remove it, or name a new "
+            "folder"
+        )
     raise CoevoError(
-        f"{folder} holds something other than the model of {PACKAGE}, or a damaged or older copy; remove "
-        "it, or name a new folder"
+        f"{folder} holds something other than the model of {PACKAGE}; name a new folder, or move it away"
     )
 
 

@@ -143,10 +143,7 @@ def test_what_the_results_say_of_families() -> None:
         f"Resampled by family, not by question, `stream` minus GRPO is {shown(difference, True)}"
         in text
     )
-    foods = {
-        arm: [run["curve"]["fruit or vegetable"][-1] for run in runs if run["arm"] == arm]
-        for arm in MAIN
-    }
+    foods = [run["curve"]["fruit or vegetable"][-1] for run in runs if run["arm"] == "stream"]
     assert "there `stream`'s other runs are lower" in text
     assert sorted(foods)[-2] < max(foods) == foods[0]
     vegetables = {arm: [_of_vegetables(run) for run in runs if run["arm"] == arm] for arm in MAIN}

