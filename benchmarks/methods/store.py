@@ -22,6 +22,7 @@ from typing import Any, Final, TypeAlias
 SCHEMA: Final = 1
 KEY: Final = ("world", "arm", "seed", "draw")
 _PACKAGES: Final = ("prompt-coevo", "numpy", "torch", "transformers", "trl")
+_CHANGES: Final = ("diff", "--name-only", "HEAD", "--", ":/prompt_coevo", ":/adapters", ".")
 
 Run: TypeAlias = dict[str, Any]
 Key: TypeAlias = tuple[str, str, int, int]
@@ -187,15 +188,19 @@ def _processor() -> str:
 
 
 def _commit() -> dict[str, str]:
-    """Return the commit of a checkout, marked if files were changed since."""
-    describe = ("git", "describe", "--always", "--exclude=*", "--abbrev=12", "--dirty")
+    """Return the commit of a checkout, marked if the code was changed since."""
     try:
-        done = subprocess.run(
-            describe, cwd=Path(__file__).parent, capture_output=True, text=True, check=True
-        )
+        return {
+            "commit": _git("rev-parse", "--short=12", "HEAD") + "-changed" * bool(_git(*_CHANGES))
+        }
     except (OSError, subprocess.CalledProcessError):
         return {}
-    return {"commit": done.stdout.strip()}
+
+
+def _git(*arguments: str) -> str:
+    return subprocess.run(
+        ("git", *arguments), cwd=Path(__file__).parent, capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
 def _installed(name: str) -> str | None:

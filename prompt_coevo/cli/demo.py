@@ -59,8 +59,8 @@ def demo(
 
     Every arm has the same number of rollouts, including those of its search. Prints a table and two of the
     evolved templates. Writes into the folder: what it prints as table.txt, all numbers as results.json, a
-    picture, and the journal of every run (coevo/events.jsonl). If it is interrupted, it does so for the runs
-    that are finished.
+    picture, and the journal of every run (coevo/events.jsonl). If it is interrupted, it does so for those
+    runs that are finished.
     """
     usual = UNNAMED_BUDGET if real else BUDGET
     rollouts = budget or (usual // 2 if quick else usual)

@@ -166,7 +166,9 @@ def test_what_the_results_say_of_solutions_and_other_ways(blocks: Any) -> None:
     right = {cells[0]: _mean(cells[2]) for cells in language}
     calls = {cells[0]: cells[-2] for cells in language}
     readme = (ROOT / "README.md").read_text("utf-8")
-    assert f"{calls['stream']} per run of `stream` above (P2O: {calls['P2O']}), on average" in readme
+    assert (
+        f"{calls['stream']} per run of `stream` above (P2O: {calls['P2O']}), on average" in readme
+    )
     cpu = {cells[0]: float(cells[-1].replace(" ", "")) for cells in language}
     hints, sdft, sft = (
         "hints, half of each solution",

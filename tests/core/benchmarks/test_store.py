@@ -40,7 +40,7 @@ def test_what_was_added_is_there_again(file: Path) -> None:
     assert store.keys == {("B", "grpo", 0, 0), ("B", "stream", 0, 0)}
     assert store.machines() == [machine_facts()]
     assert all(
-        re.fullmatch(r"[0-9a-f]{12}(-dirty)?", one.get("commit", "0" * 12)) for one in store.runs
+        re.fullmatch(r"[0-9a-f]{12}(-changed)?", one.get("commit", "0" * 12)) for one in store.runs
     )
     store.add(run("grpo", 1))
     assert len(opened(file).runs) == 3
