@@ -95,9 +95,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(
-            "interrupted: finished runs are kept; give the command again to go on", file=sys.stderr
-        )
+        kept = "; finished runs are kept: give the command again to go on"
+        print(f"interrupted{kept * (options.command == 'run')}", file=sys.stderr)
         return 130
     return 0
 

@@ -6,20 +6,16 @@ one task does.
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final
 
 from language_studied import Studied
 
-from prompt_coevo.algorithms.inspo.settings import InspoSettings
 from prompt_coevo.demo.arms import Arm
 from prompt_coevo.demo.instruction_teacher import reply, wanted
 from prompt_coevo.demo.unnamed.families import UNNAMED, Family
 from prompt_coevo.demo.unnamed.tasks import Questions, Task
-from prompt_coevo.report.reading import read_run
 
 WORLDS: Final = {"opposites": "opposite of a word", "capitals": "capital of a country"}
 """The family of each world's questions."""
@@ -28,7 +24,6 @@ TEACHER: Final = {"teacher": "instructions"}
 _TRAINING: Final = 18
 _HELD_OUT: Final = 18
 _SAMPLES: Final = 8
-_TEMPERATURE: Final = InspoSettings().selection_temperature
 _FIRST: Final = "Answer with one word."
 """Does not name the task."""
 _REWORDED: Final = (
@@ -98,23 +93,6 @@ def teacher(world: str, seed: int) -> Callable[[str], str]:
         return reply(rng.sample(pool, min(wanted(prompt), len(pool))))
 
     return write
-
-
-def population(folder: Path) -> dict[str, list[float]]:
-    """Return the first step of each instruction, by its text, and its mean share of all steps' rollouts.
-
-    A share is the probability of being drawn (INSPO eq. 4). Reads the journal in a run's folder.
-    """
-    run = read_run(folder)
-    first, shares = dict[str, int](), dict[str, float]()
-    for number, step in sorted(run.steps.items()):
-        odds = {name: math.exp(weight / _TEMPERATURE) for name, weight in step.weights.items()}
-        for name, one in odds.items():
-            first.setdefault(name, number)
-            shares[name] = shares.get(name, 0.0) + one / sum(odds.values()) / len(run.steps)
-    return {
-        run.candidates[name].text: [step, round(shares[name], 3)] for name, step in first.items()
-    }
 
 
 _TWO_PER_CALL: Final = {"paraphrase": False, "candidates_per_call": 2}

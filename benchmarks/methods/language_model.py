@@ -175,6 +175,9 @@ def check(keys: Sequence[Key]) -> None:
         raise ResultsError(f"COEVO_TEACHER={TEACHER}: there is no such file")
     if TEACHER and not _teacher().get("teacher", TEACHER):
         raise ResultsError(f"COEVO_TEACHER={TEACHER}: there is no instruction in this file")
+    for name in dict.fromkeys(arm for _, arm, _, _ in keys):
+        if ROLLOUTS * ARMS[name].budgets - ARMS[name].reserve < ROLLOUTS_PER_STEP:
+            raise ResultsError(f"COEVO_ROLLOUTS={ROLLOUTS} are too few for a step of {name}")
     own = [name for name in dict.fromkeys(arm for _, arm, _, _ in keys) if _asks(ARMS[name])]
     if QUESTIONS and own and not TEACHER:
         raise ResultsError(
@@ -245,9 +248,6 @@ def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
         build = getattr(importlib.import_module("language_told"), told) if told else None
         silent = lambda spent, hard: None  # noqa: E731
         result = train(job, silent, log.append, asked_of, build, studied.reserve)
-        population = (
-            language_instructions.population(job.out / "coevo") if result.instruction else {}
-        )
     steps = [{name: round(one[name], 4) for name in STEP if name in one} for one in log]
     kinds = dict.fromkeys(score.kind for score in result.words.values())
     curves = {kind: result.curve(kind) for kind in kinds}
@@ -277,7 +277,7 @@ def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
         "calls": result.calls,
         "cracked": [[one.template, one.question, one.answer] for one in result.cracked],
         "instruction": result.instruction,
-        "population": population,
+        "instructions": result.instructions,
         "cpu_seconds": result.cpu_seconds,
         "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }

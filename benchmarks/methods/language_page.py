@@ -165,14 +165,15 @@ def instructions(runs: Sequence[Run], task: str) -> str:
 def untrained(runs: Sequence[Run]) -> list[Run]:
     """Return what GRPO's runs began with, as runs of an arm of its own that costs nothing.
 
-    One of each split: the untrained model is always sampled alike.
+    One of each split, because the untrained model is always sampled alike; so it pairs with no run.
     """
-    first = {run["draw"]: run for run in reversed(of_arm(runs, "grpo"))}
+    first = {run["draw"]: run for run in of_arm(runs, "grpo")}
     return [
         {
             **run,
             **dict.fromkeys(COSTS.values(), 0),
             "arm": _UNTRAINED,
+            "seed": -1,
             "words": {
                 name: [kind, *[points[0]] * len(points)]
                 for name, (kind, *points) in run["words"].items()
@@ -183,9 +184,13 @@ def untrained(runs: Sequence[Run]) -> list[Run]:
 
 
 def across_families(runs: Sequence[Run], better: str, worse: str) -> Estimate | None:
-    """Estimate a paired difference at the end with families resampled, not questions."""
+    """Estimate a paired difference at the end with families resampled, not questions.
+
+    Both splits have the same families, so their runs are taken as those of one.
+    """
     by_family = scored(runs, {name: (name,) for name in HARD})
     for run in by_family:
+        run["seed"], run["draw"] = (run["draw"], run["seed"]), 0
         points = {
             name: [at for kind, at, _ in run["words"].values() if kind == name] for name in HARD
         }

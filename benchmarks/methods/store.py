@@ -19,10 +19,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+import prompt_coevo
+
 SCHEMA: Final = 1
 KEY: Final = ("world", "arm", "seed", "draw")
 _PACKAGES: Final = ("prompt-coevo", "numpy", "torch", "transformers", "trl")
-_CHANGES: Final = ("diff", "--name-only", "HEAD", "--", ":/prompt_coevo", ":/adapters", ".")
+_CODE: Final = (":/prompt_coevo", ":/adapters", ":/benchmarks/worlds", ".")
 
 Run: TypeAlias = dict[str, Any]
 Key: TypeAlias = tuple[str, str, int, int]
@@ -188,11 +190,13 @@ def _processor() -> str:
 
 
 def _commit() -> dict[str, str]:
-    """Return the commit of a checkout, marked if the code was changed since."""
+    """Return the commit of the checkout, marked if the code was changed since; nothing if `prompt_coevo` is
+    imported from elsewhere."""
+    if not Path(prompt_coevo.__file__).is_relative_to(Path(__file__).parents[2]):
+        return {}
     try:
-        return {
-            "commit": _git("rev-parse", "--short=12", "HEAD") + "-changed" * bool(_git(*_CHANGES))
-        }
+        changed = _git("status", "--porcelain", "--", *_CODE)
+        return {"commit": _git("rev-parse", "--short=12", "HEAD") + "-changed" * bool(changed)}
     except (OSError, subprocess.CalledProcessError):
         return {}
 

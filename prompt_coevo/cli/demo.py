@@ -19,6 +19,7 @@ from prompt_coevo.demo.unnamed.arms import BUDGET as UNNAMED_BUDGET
 from prompt_coevo.demo.unnamed.arms import MINUTES, MINUTES_IN_FLOAT32, minutes, runs_in_memory
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.extras import require
+from prompt_coevo.visible import in_a_line
 
 if TYPE_CHECKING:
     from prompt_coevo.demo.job import Job
@@ -120,13 +121,22 @@ def _run(jobs: Sequence[Job], at_once: int, folder: Path, real: bool, note: str)
     exhibit = UNNAMED if real else FACTS
     command = shlex.join(["prompt-coevo", *sys.argv[1:]])
     finished: dict[int, ArmResult] = {}
-    try:
-        run_all(jobs, at_once, console, finished.__setitem__, module)
-    finally:
+
+    def keep() -> None:
         if results := [finished[run] for run in sorted(finished)]:
             show(results, console, exhibit)
             for path in leave(results, folder, command, exhibit):
                 console.print(f"Written: {path}", soft_wrap=True)
+
+    try:
+        run_all(jobs, at_once, console, finished.__setitem__, module)
+    except BaseException:
+        try:
+            keep()
+        except Exception as error:  # the first one matters more
+            console.print(f"The finished runs cannot be shown: {in_a_line(error)}", markup=False)
+        raise
+    keep()
     journals = [job.out / "coevo" / "events.jsonl" for job in jobs if job.spec.coevolves]
     if journals:
         more = f" (and {len(journals) - 1} more)" if len(journals) > 1 else ""

@@ -72,6 +72,8 @@ class ArmResult:
     cpu_seconds: float
     cracked: tuple[Cracked, ...] = ()
     instruction: str | None = None
+    instructions: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """By instruction: the first round of training that had it, from 0, and its rollouts."""
     said: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """First and last answer to held-out questions."""
 

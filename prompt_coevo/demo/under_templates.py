@@ -1,4 +1,5 @@
-"""A plugin that only listens: it records which templates solved what the bare policy had not."""
+"""A plugin that only listens: which templates solved what the bare policy had not, and which instructions
+the rollouts had."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from prompt_coevo.types import Group
 
 
 class UnderTemplates:
-    """Count the successes of training groups under templates."""
+    """Count the successes of training groups under templates, and the rollouts of each instruction."""
 
     def __init__(self) -> None:
         self._policy: Policy | None = None
@@ -21,6 +22,8 @@ class UnderTemplates:
         self._cracked: dict[str, Cracked] = {}
         self.successes: dict[str, Counter[str]] = {}
         """By question text: how often each template solved it."""
+        self.instructions: dict[str, tuple[int, int]] = {}
+        """By instruction: the first round that had it, from 0, and its rollouts."""
 
     @hookimpl
     def coevo_train_begin(self, policy: Policy) -> None:
@@ -33,7 +36,12 @@ class UnderTemplates:
             question = self._policy.question(group.question_id)
             text = question_text(question.prompt)
             for rollout in group.rollouts:
-                template = rollout.assignment.template
+                template, instruction = rollout.assignment.template, rollout.assignment.instruction
+                if instruction is not None:
+                    first, count = self.instructions.get(
+                        instruction.text, (rollout.assignment.round, 0)
+                    )
+                    self.instructions[instruction.text] = first, count + 1
                 solved = rollout.reward >= 1.0
                 if template is None or not rollout.assignment.templated:
                     self._bare_successes[text] += solved

@@ -99,6 +99,7 @@ def run(
         cpu_seconds=watch.cpu_seconds,
         cracked=seen.cracked(_SHOWN),
         instruction=text,
+        instructions=seen.instructions,
     )
 
 

@@ -25,7 +25,7 @@ def workers(count: int) -> Iterator[Submit]:
     """Yield a function that has another one called, with arguments, in one of `count` processes.
 
     They end at once when the block ends by an exception or this process dies. Ctrl-C, which a terminal
-    sends to all of them, is left to this process.
+    sends to all of them, is left to this process as soon as they have started.
     """
     context = multiprocessing.get_context("spawn")
     theirs, ours = context.Pipe(duplex=False)
@@ -57,7 +57,14 @@ def _end_with(pipe: Connection) -> None:
 def _call(function: Callable[..., Any], *arguments: Any) -> Any:
     if _ending.is_set():  # the pool had given this process another call already
         _leave()
-    return function(*arguments)
+    try:
+        return function(*arguments)
+    except SystemExit:
+        if not _ending.is_set():
+            os._exit(
+                1
+            )  # the pool, which would take this for a result, or somebody else ends this process
+        raise
 
 
 def _leave(*_: object) -> None:

@@ -241,6 +241,10 @@ def test_what_cannot_run_is_said_before(
             ResultsError, match=f"COEVO_ROLLOUTS={value}: a number, at least 32, is wanted"
         ):
             load(COEVO_ROLLOUTS=value)
+    few = load(COEVO_MODEL="owner/name", COEVO_ROLLOUTS="63")
+    few.check(few.plan(["grpo"], 1, None))
+    with pytest.raises(ResultsError, match="=63 are too few for a step of opposites-grpo"):
+        few.check(few.plan(["opposites-grpo"], 1, None))
     (tmp_path / "instructions.txt").write_text("\n \n", "utf-8")
     empty = load(COEVO_MODEL="owner/name", COEVO_TEACHER="instructions.txt")
     with pytest.raises(ResultsError, match=r"instructions\.txt: there is no instruction in this"):
@@ -368,9 +372,11 @@ def test_an_instruction_for_one_task(load: Load, tmp_path: Path, arm: str) -> No
     assert set(run["curve"]) == {family, "hard"}
     bare = run["last"].get("without instruction")
     assert (bare is not None) == (run["instruction"] is not None) == (not arm.endswith("grpo"))
-    shares = [share for _, share in run["population"].values()]
-    assert (run["instruction"] in run["population"]) == (sum(shares) > 0.98) == bool(shares)
-    assert bool(shares) == (bare is not None)
+    assert sum(rollouts for _, rollouts in run["instructions"].values()) == (
+        run["training"] if bare else 0
+    )
+    if arm == "opposites-after":
+        assert list(run["instructions"]) == ["Answer with one word."]
 
 
 @pytest.mark.parametrize(("world", "named"), [("opposites", "opposite"), ("capitals", "capital")])

@@ -13,10 +13,17 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 from demo.test_demo import CODE, run_demo
+from safetensors.torch import load_file, save_file
 
+from prompt_coevo.cli import demo
+from prompt_coevo.demo import outputs, side_by_side
+from prompt_coevo.demo.arms import ARMS
+from prompt_coevo.demo.job import Job
 from prompt_coevo.demo.unnamed.load import load_model, load_tokenizer
 from prompt_coevo.demo.world import World, base_path
 from prompt_coevo.errors import SettingsError
@@ -111,6 +118,16 @@ def test_weights_that_do_not_fit_the_configuration_are_refused(tmp_path: Path, l
         load_model(model)
 
 
+def test_weights_that_a_policy_does_not_need_are_left_out(tmp_path: Path) -> None:
+    """A value head, for one."""
+    model = tmp_path / "model"
+    shutil.copytree(base_path(World()), model)
+    weights = load_file(model / "model.safetensors")
+    weights["v_head.summary.weight"] = torch.zeros(1, 64)
+    save_file(weights, model / "model.safetensors", {"format": "pt"})
+    assert load_model(model).num_parameters() == load_model(base_path(World())).num_parameters()
+
+
 def test_a_tokenizer_that_cannot_pad_pads_with_its_end(tmp_path: Path) -> None:
     model = tmp_path / "model"
     shutil.copytree(base_path(World()), model)
@@ -147,3 +164,21 @@ def test_an_interrupted_demo_keeps_the_runs_that_are_finished(tmp_path: Path) ->
     assert "results.json" in said
     numbers = json.loads((tmp_path / "out" / "results.json").read_text("utf-8"))
     assert [(one["arm"], one["seed"]) for one in numbers["runs"]] == [("grpo", 0)]
+
+
+def test_an_error_while_finished_runs_are_shown_does_not_hide_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(jobs: object, at_once: int, console: object, done: Any, module: str) -> None:
+        done(0, object())
+        raise SettingsError("the second run cannot begin")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(side_by_side, "run_all", fails)
+    monkeypatch.setattr(outputs, "show", full)
+    job = Job("grpo", ARMS["grpo"], 0, tmp_path)
+    with pytest.raises(SettingsError, match="the second run cannot begin"):
+        demo._run([job], 1, tmp_path, False, "")
+    assert "cannot be shown: " in capsys.readouterr().out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -20,13 +21,25 @@ def load_model(model: object, dtype: torch.dtype = torch.float32) -> transformer
         loaded, info = transformers.AutoModelForCausalLM.from_pretrained(
             model, dtype=dtype, output_loading_info=True
         )
-    for wrong in ("missing_keys", "unexpected_keys", "mismatched_keys"):
-        if info[wrong]:
+    known = {_anywhere(name) for name in loaded.state_dict()}
+    wrong = {
+        "missing": info["missing_keys"],
+        "of another shape": info["mismatched_keys"],
+        # A value head, or what an older version kept, does no harm; a layer that is left out does.
+        "left over": {name for name in info["unexpected_keys"] if _anywhere(name) in known},
+    }
+    for how, names in wrong.items():
+        if names:
             raise SettingsError(
-                f"the weights in {model} do not fit its config.json: {wrong.replace('_', ' ')} "
-                f"{in_a_line(sorted(map(str, info[wrong])), 200)}; get the model again"
+                f"the weights in {model} do not fit its config.json: {how} are "
+                f"{in_a_line(sorted(map(str, names)), 200)}; one of the two files is not this model's"
             )
     return loaded
+
+
+def _anywhere(name: str) -> str:
+    """Return a weight's name without the number of its layer."""
+    return re.sub(r"\d+", "N", name)
 
 
 def load_tokenizer(model: object) -> transformers.PreTrainedTokenizerBase:

@@ -56,6 +56,52 @@ def test_a_killed_command_leaves_no_run_behind(tmp_path: Path, number: signal.Si
     _until(lambda: not any(map(_lives, workers)))
 
 
+CRASH = """
+    import os, signal, time
+    from pathlib import Path
+    from runner import run_all
+    from store import ResultsError
+
+    class Kept:
+        keys = ()
+        def keep_to_oneself(self): ...
+
+    def train(world, arm, seed, draw):
+        Path(f"{seed}.pid").write_text(str(os.getpid()))
+        if seed == 0:
+            while not Path("1.pid").exists():
+                time.sleep(0.05)
+            os.kill(os.getpid(), signal.HOW)
+        time.sleep(600)
+
+    if __name__ == "__main__":
+        try:
+            run_all([("w", "a", seed, 0) for seed in range(6)], train, Kept(), 2)
+        except ResultsError as error:
+            print(error)
+"""
+
+
+@pytest.mark.parametrize("how", ["SIGKILL", "SIGTERM"])
+def test_a_run_whose_process_is_killed_ends_the_others_and_is_reported(
+    tmp_path: Path, how: str
+) -> None:
+    """As when memory runs out. The pool is broken then, and no further run begins."""
+    (tmp_path / "runs.py").write_text(textwrap.dedent(CRASH).replace("HOW", how), "utf-8")
+    path = os.pathsep.join([str(Path(runner.__file__).parent), os.environ.get("PYTHONPATH", "")])
+    command = subprocess.run(
+        [sys.executable, "runs.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    assert "6 runs failed; the first: w 0, a, seed" in command.stdout
+    assert sorted(file.name for file in tmp_path.glob("*.pid")) == ["0.pid", "1.pid"]
+
+
 def _pid(file: Path) -> int:
     _until(lambda: file.exists() and bool(file.read_text()))
     return int(file.read_text())

