@@ -145,8 +145,19 @@ def test_a_tokenizer_that_cannot_pad_pads_with_its_end(tmp_path: Path) -> None:
 
 def test_an_interrupted_demo_keeps_the_runs_that_are_finished(tmp_path: Path) -> None:
     arguments = ("--real", "--model", str(base_path(World())), "--budget", "192", "--workers", "1")
+    heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     with subprocess.Popen(
-        [sys.executable, "-c", CODE, "demo", *arguments, "--seeds", "20", "--out", "out"],
+        [
+            sys.executable,
+            "-c",
+            f"{heard}; {CODE}",
+            "demo",
+            *arguments,
+            "--seeds",
+            "20",
+            "--out",
+            "out",
+        ],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -158,7 +169,7 @@ def test_an_interrupted_demo_keeps_the_runs_that_are_finished(tmp_path: Path) ->
             assert command.poll() is None
             time.sleep(0.1)
         os.killpg(command.pid, signal.SIGINT)
-        said, errors = command.communicate()
+        said, errors = command.communicate(timeout=600)
     assert command.returncode == 130, errors
     assert "Traceback" not in errors, errors
     assert "results.json" in said

@@ -15,7 +15,7 @@ import pytest
 import runner
 
 SCRIPT = """
-    import os, time
+    import os, signal, time
     from pathlib import Path
     from runner import run_all
 
@@ -28,6 +28,7 @@ SCRIPT = """
         time.sleep(600)
 
     if __name__ == "__main__":
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
         run_all([("w", "a", seed, 0) for seed in (0, 1)], train, Kept(), 2)
 """
 
