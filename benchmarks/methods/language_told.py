@@ -69,7 +69,7 @@ def _values(job: Job, questions: Questions) -> dict[str, Any]:
 
 def _parts(job: Job, rows: list[dict[str, Any]]) -> Mapping[str, Any]:
     return {
-        "model": load_model(job.base),
         "processing_class": load_tokenizer(job.base),
+        "model": load_model(job.base),
         "train_dataset": datasets.Dataset.from_list(rows),
     }

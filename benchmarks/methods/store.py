@@ -75,7 +75,7 @@ class Store:
             ) from None
 
     def add(self, run: Mapping[str, Any]) -> Run:
-        """Write a run down, with the hash of its settings, the version, the commit and the machine."""
+        """Write a run down, with its hash of settings, version and machine, and the commit if known."""
         lines: list[Mapping[str, Any]] = []
         if self._is_new:
             lines.append({"schema": SCHEMA, "tier": self._tier})

@@ -14,7 +14,7 @@ END, AREA = 1, 2
 """Places in a run's `words`."""
 _NONE: Final = "–"
 _FEWEST_PAIRS: Final = 3
-"""The intervals of two pairs hold the truth 9 times in 10 (tests/core/benchmarks/test_intervals.py)."""
+"""With fewer pairs there is no verdict: two seeds say little about a third."""
 SMALL: Final = 0.02
 """A difference below this is called small."""
 

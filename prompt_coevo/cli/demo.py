@@ -101,8 +101,8 @@ def demo(
 
 
 def _run(jobs: Sequence[Job], at_once: int, folder: Path, real: bool, note: str) -> None:
-    """Run the jobs, print their table and write what is left into the folder; also of the finished ones if
-    another fails or is interrupted."""
+    """Run the jobs, print their table and write their files. If one fails or is interrupted, do so for the
+    finished ones."""
     # Imported late: the other commands start without the demo's world and its dependencies.
     from rich.console import Console
 

@@ -22,10 +22,10 @@ _ending = threading.Event()
 
 @contextmanager
 def workers(count: int) -> Iterator[Submit]:
-    """Yield a function that has another one called, with arguments, in one of `count` processes.
+    """Yield `submit(function, *arguments)`, which calls the function in one of `count` processes.
 
-    They end at once when the block ends by an exception or this process dies. Ctrl-C, which a terminal
-    sends to all of them, is left to this process as soon as they have started.
+    The processes end within seconds when the block ends by an exception or this process dies. Once they
+    have started, they ignore Ctrl-C, which a terminal sends to them too.
     """
     context = multiprocessing.get_context("spawn")
     theirs, ours = context.Pipe(duplex=False)
@@ -60,11 +60,10 @@ def _call(function: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return function(*arguments)
     except SystemExit:
-        if not _ending.is_set():
-            os._exit(
-                1
-            )  # the pool, which would take this for a result, or somebody else ends this process
-        raise
+        if _ending.is_set():
+            raise
+        # Somebody ends this process alone. The pool would take the exception for the call's result.
+        os._exit(1)
 
 
 def _leave(*_: object) -> None:

@@ -100,6 +100,7 @@ def build_trainer(job: Job, questions: Questions) -> trl.GRPOTrainer:
 
     Raises SettingsError for a model that cannot be loaded or has no chat template.
     """
+    tokenizer = load_tokenizer(job.base)
     rows = [{"prompt": chat(task.question), "answer": task.answer} for task in questions.training]
 
     def graded(
@@ -114,5 +115,5 @@ def build_trainer(job: Job, questions: Questions) -> trl.GRPOTrainer:
         reward_funcs=graded,
         args=trl.GRPOConfig(**values),
         train_dataset=datasets.Dataset.from_list(rows),
-        processing_class=load_tokenizer(job.base),
+        processing_class=tokenizer,
     )

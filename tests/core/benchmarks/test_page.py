@@ -136,9 +136,7 @@ def test_what_the_results_say_of_other_tables(blocks: Any) -> None:
 
 def test_what_the_results_say_of_families() -> None:
     text = " ".join((ROOT / "docs" / "results.md").read_text("utf-8").split())
-    file = ROOT / "benchmarks" / "results" / "methods_language_model.jsonl"
-    found = map(json.loads, file.read_text("utf-8").splitlines())
-    runs = [run for run in found if run.get("world") == "unnamed"]
+    runs = [run for run in _lines() if run.get("world") == "unnamed"]
     difference = across_families(of_whole_splits(runs), "stream", "grpo")
     assert difference is not None
     assert (
@@ -194,7 +192,15 @@ def test_what_the_results_say_of_solutions_and_other_ways(blocks: Any) -> None:
 
 def test_what_the_results_say_of_an_instruction_for_one_task(blocks: Any) -> None:
     text = " ".join((ROOT / "docs" / "results.md").read_text("utf-8").split())
-    one = {cells[0]: cells for cells in _rows(blocks["language-opposites"]())}
+    one, capitals = (
+        {cells[0]: cells for cells in _rows(blocks[f"language-{world}"]())}
+        for world in ("opposites", "capitals")
+    )
+    assert _mean(capitals["INSPO"][2]) < _mean(capitals["a static instruction"][2])
+    assert capitals["INSPO"][5] == "1 280"
+    found = [float(one[name][2]) for name in ("INSPO", "INSPO, before training")]
+    assert max(found) < float(one["a static instruction"][2])
+    assert max(float(cells[4]) for cells in one.values() if cells[4] != "–") < 0.15
     assert float(one["GRPO, no instruction"][2]) < 0.05
     after = [int(one["INSPO, after training"][at].replace(" ", "")) for at in (5, 6)]
     assert f"left {100 * (1408 - sum(after)) / 1408:.0f} % of its budget" in text
@@ -213,15 +219,13 @@ def test_what_the_results_say_of_an_instruction_for_one_task(blocks: Any) -> Non
     ends = [f".{100 * _end(run):.0f}" for run in (early, static["capitals", 1])]
     assert f"ended at {ends[0]} (the static instruction at {ends[1]})" in text
     ends = [f".{100 * _end(run):.0f}" for run in (late, static["capitals", 0])]
-    assert f"ended at {ends[0]} ({ends[1]})" in text
+    assert f"ended at {ends[0]} (the static instruction at {ends[1]})" in text
     # The step that each instruction was first drawn in, and about which share of the rollouts it had.
     assert "a right instruction joined after 10 of 40 steps" in text
     assert early["population"][early["instruction"]][0] == 11
     assert early["training"] == late["training"] == 40 * 32
-    assert (
-        "three wrong ones joined before it and took a third of the rollouts, it came after 30"
-        in text
-    )
+    assert "three wrong ones joined first and took a third of the rollouts" in text
+    assert "a right one came after 30 steps" in text
     assert late["population"][late["instruction"]][0] == 31
     wrong = [share for step, share in late["population"].values() if 1 < step < 31]
     assert len(wrong) == 3
@@ -237,10 +241,14 @@ def test_what_the_results_say_of_an_instruction_for_one_task(blocks: Any) -> Non
     assert f"one run of capitals got {kept[0]} without it, the other {kept[1]}" in text
 
 
-def _runs(arm: str) -> list[dict[str, Any]]:
+def _lines() -> list[dict[str, Any]]:
+    """Return the lines of the language model's file: of what it is, of machines and of runs."""
     file = ROOT / "benchmarks" / "results" / "methods_language_model.jsonl"
-    found = map(json.loads, file.read_text("utf-8").splitlines())
-    return [run for run in found if run.get("arm") == arm]
+    return [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+
+
+def _runs(arm: str) -> list[dict[str, Any]]:
+    return [run for run in _lines() if run.get("arm") == arm]
 
 
 def _end(run: dict[str, Any]) -> float:
@@ -258,11 +266,9 @@ def _bare(run: dict[str, Any]) -> float:
 
 
 def test_what_the_results_say_of_a_teacher_that_is_never_right() -> None:
-    file = ROOT / "benchmarks" / "results" / "methods_language_model.jsonl"
-    runs = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
     ends = {
         (run["arm"], run["seed"]): f"{run['curve']['hard'][-1]:.2f}".lstrip("0")
-        for run in runs
+        for run in _lines()
         if run.get("draw") == 0
     }
     seeds = [seed for arm, seed in ends if arm == "random"]
@@ -281,10 +287,8 @@ def test_what_the_results_say_of_a_teacher_that_is_never_right() -> None:
 
 def _by_family(arm: str) -> dict[str, float]:
     """Return the last accuracies of the first run of an arm."""
-    file = ROOT / "benchmarks" / "results" / "methods_language_model.jsonl"
-    runs = (json.loads(line) for line in file.read_text("utf-8").splitlines())
     wanted = ("unnamed", arm, 0, 0)
-    run = next(run for run in runs if tuple(run.get(part) for part in KEY) == wanted)
+    run = next(run for run in _lines() if tuple(run.get(part) for part in KEY) == wanted)
     return {family: points[-1] for family, points in run["curve"].items()}
 
 

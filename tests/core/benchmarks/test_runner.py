@@ -14,15 +14,17 @@ from pathlib import Path
 import pytest
 import runner
 
-SCRIPT = """
+BEGIN = """
     import os, signal, time
     from pathlib import Path
     from runner import run_all
+    from store import ResultsError
 
     class Kept:
         keys = ()
         def keep_to_oneself(self): ...
-
+"""
+WAIT = """
     def train(world, arm, seed, draw):
         Path(f"{seed}.pid").write_text(str(os.getpid()))
         time.sleep(600)
@@ -36,12 +38,10 @@ SCRIPT = """
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_killed_command_leaves_no_run_behind(tmp_path: Path, number: signal.Signals) -> None:
     """Of the processes, only the command itself says that Ctrl-C interrupted it."""
-    (tmp_path / "runs.py").write_text(textwrap.dedent(SCRIPT), "utf-8")
-    path = os.pathsep.join([str(Path(runner.__file__).parent), os.environ.get("PYTHONPATH", "")])
     with subprocess.Popen(
-        [sys.executable, "runs.py"],
+        [sys.executable, _program(tmp_path, WAIT)],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": path},
+        env=_environment(),
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
@@ -58,15 +58,6 @@ def test_a_killed_command_leaves_no_run_behind(tmp_path: Path, number: signal.Si
 
 
 CRASH = """
-    import os, signal, time
-    from pathlib import Path
-    from runner import run_all
-    from store import ResultsError
-
-    class Kept:
-        keys = ()
-        def keep_to_oneself(self): ...
-
     def train(world, arm, seed, draw):
         Path(f"{seed}.pid").write_text(str(os.getpid()))
         if seed == 0:
@@ -88,12 +79,10 @@ def test_a_run_whose_process_is_killed_ends_the_others_and_is_reported(
     tmp_path: Path, how: str
 ) -> None:
     """As when memory runs out. The pool is broken then, and no further run begins."""
-    (tmp_path / "runs.py").write_text(textwrap.dedent(CRASH).replace("HOW", how), "utf-8")
-    path = os.pathsep.join([str(Path(runner.__file__).parent), os.environ.get("PYTHONPATH", "")])
     command = subprocess.run(
-        [sys.executable, "runs.py"],
+        [sys.executable, _program(tmp_path, CRASH.replace("HOW", how))],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": path},
+        env=_environment(),
         capture_output=True,
         text=True,
         timeout=300,
@@ -101,6 +90,17 @@ def test_a_run_whose_process_is_killed_ends_the_others_and_is_reported(
     )
     assert "6 runs failed; the first: w 0, a, seed" in command.stdout
     assert sorted(file.name for file in tmp_path.glob("*.pid")) == ["0.pid", "1.pid"]
+
+
+def _program(folder: Path, end: str) -> Path:
+    file = folder / "runs.py"
+    file.write_text(textwrap.dedent(BEGIN + end), "utf-8")
+    return file
+
+
+def _environment() -> dict[str, str]:
+    path = os.pathsep.join([str(Path(runner.__file__).parent), os.environ.get("PYTHONPATH", "")])
+    return {**os.environ, "PYTHONPATH": path}
 
 
 def _pid(file: Path) -> int:

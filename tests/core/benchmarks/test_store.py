@@ -39,12 +39,20 @@ def test_what_was_added_is_there_again(file: Path) -> None:
     assert store.runs[0]["words"] == {"w": ["hard", 1, 0.5]}
     assert store.keys == {("B", "grpo", 0, 0), ("B", "stream", 0, 0)}
     assert store.machines() == [machine_facts()]
-    assert all(
-        re.fullmatch(r"[0-9a-f]{12}(-changed)?", one.get("commit", "0" * 12)) for one in store.runs
-    )
     store.add(run("grpo", 1))
     assert len(opened(file).runs) == 3
     assert len(file.read_text().splitlines()) == 1 + 1 + 3  # what it is, one machine, three runs
+
+
+def test_the_commit_is_recorded_if_the_package_is_the_checkouts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkout = FOLDER.parents[1]
+    monkeypatch.setattr(store.prompt_coevo, "__file__", str(checkout / "prompt_coevo/__init__.py"))
+    recorded = Store(tmp_path / "own.jsonl", "tabular", DIGESTS).add(run())
+    assert re.fullmatch(r"[0-9a-f]{12}(-changed)?", recorded["commit"])
+    monkeypatch.setattr(store.prompt_coevo, "__file__", str(tmp_path / "__init__.py"))
+    assert "commit" not in Store(tmp_path / "other.jsonl", "tabular", DIGESTS).add(run())
 
 
 def test_other_settings_are_refused(file: Path) -> None:

@@ -41,6 +41,7 @@ def test_a_folder_that_holds_something_else_is_refused(
     assert refused(folder, wheel) == (
         f"{folder} holds something other than the model of {PACKAGE}; name a new folder, or move it away"
     )
+    assert folder.exists()
 
 
 @pytest.mark.parametrize(
@@ -67,6 +68,7 @@ def test_a_damaged_copy_is_refused(
         f"{folder} holds a damaged or older copy of the model of {PACKAGE}; remove it, or name a new "
         "folder"
     )
+    assert folder.exists()
 
 
 def cut(wheel: Path, tmp_path: Path) -> Path:
