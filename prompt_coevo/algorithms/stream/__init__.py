@@ -10,10 +10,9 @@ from prompt_coevo.settings.method import Cost, Foresight, Method, Workload
 LISTED: Final = 4
 """At most this many tried templates are listed in one call to the reflection model."""
 _LIKELY: Final = 150
-_PER_CALL: Final = 4
 _LIKELY_FROM: Final = (
-    f"one for {_PER_CALL} questions and at most {_LIKELY}, as in worlds of 512 to 2 560 questions with a "
-    "teacher that is right as a rule; one that is not is asked up to six times as often"
+    f"one for each question and at most {_LIKELY}, as measured with 88 to 2 560 questions and a teacher "
+    "that is often right; one that is not is asked up to six times as often"
 )
 
 
@@ -23,9 +22,7 @@ def _estimate(section: StreamSettings, workload: Workload) -> Cost:
     calls = int(min(limit, section.calls_per_step * workload.questions))
     late = "; no template is used in the first epoch without stream.first_sight"
     note = f", if all questions are hard{'' if section.first_sight else late}"
-    likely = min(
-        _LIKELY, math.ceil(workload.questions / _PER_CALL), _most(section, workload, limit)
-    )
+    likely = min(_LIKELY, workload.questions, _most(section, workload, limit))
     return Cost("in an epoch", 0, calls, note, likely, _LIKELY_FROM, "in the whole run")
 
 

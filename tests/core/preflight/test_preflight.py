@@ -723,7 +723,11 @@ def test_a_plugin_may_say_what_came_of_it(
 @pytest.mark.parametrize(
     ("settings", "length", "likely"),
     [
-        ({}, {"epochs": 3.0, "steps": 600}, "128 calls in the whole run (one for 4 questions"),
+        (
+            {},
+            {"epochs": 3.0, "steps": 600},
+            "150 calls in the whole run (one for each question and at most 150",
+        ),
         ({}, {"epochs": 3.0, "steps": 12}, "40 calls in the whole run"),  # 4 a step, for 10
         ({}, {"epochs": 3.0, "steps": 1}, "0 calls in the whole run"),
         ({"stream": {"calls_per_hard": 0.01}}, {"epochs": 2.0, "steps": 600}, "12 calls in the"),
@@ -750,8 +754,8 @@ def test_likely_tokens_rest_on_the_questions_that_are_counted(policy: Any) -> No
     made = Coevolution.from_settings(settings, encode=lambda prompt: [0] * 30)
     page = made.preflight(policy, Workload(40, 4, epochs=3.0, steps=60))
     (told,) = [line.text for line in page.lines if ", likely: " in line.text]
-    # Of each of ten calls: 450 tokens of instructions, and four examples of 30 + 200.
-    assert "10 calls in the whole run" in told
+    # Of each of forty calls: 450 tokens of instructions, and four examples of 30 + 200.
+    assert "40 calls in the whole run" in told
     assert (
-        "13 700 tokens of prompts and 3 000 of replies (questions of 30 tokens, as counted" in told
+        "54 800 tokens of prompts and 12 000 of replies (questions of 30 tokens, as counted" in told
     )
