@@ -104,6 +104,7 @@ def looks_like_a_key(value: str) -> bool:
     return any(_SHAPE_OF_A_KEY.fullmatch(part) for part in value.strip().split("/"))
 
 
+@lru_cache(maxsize=1024)
 def names_a_key(name: str) -> bool:
     """Check whether an environment variable with this name holds a key."""
     return _last_word(name) in _NAMES or {"BEARER", "TOKEN"} <= set(name.upper().split("_"))
