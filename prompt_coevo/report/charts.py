@@ -19,8 +19,8 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-_POINTS: Final = 240
-"""The most points of a series; with more, neighbours are averaged."""
+_POINTS: Final = 40
+"""The most points of a series; with more, neighbours are averaged: single updates are mostly noise."""
 _MARKED: Final = 12
 _MARKERS: Final = "osD^vPX*"
 _DASHES: Final = (
@@ -72,7 +72,9 @@ def chart(name: str, title: str, x_label: str, y_label: str, series: Sequence[Se
     """Draw an `<svg>` with a title for screen readers. `name` is a word, unique for every chart."""
     with rc_context({**_LOOK, "svg.hashsalt": name}):
         figure = Figure(figsize=(5.4, 2.9), layout="constrained")
-        axes = figure.add_subplot(xlabel=x_label, ylabel=y_label)
+        most = max((_together(one.points) for one in series), default=1)
+        means = f", means of up to {most}" * (most > 1)
+        axes = figure.add_subplot(xlabel=x_label + means, ylabel=y_label)
         for one in series:
             points = thinned(one.points)
             axes.plot(
@@ -93,13 +95,17 @@ def chart(name: str, title: str, x_label: str, y_label: str, series: Sequence[Se
 
 def thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     """Average neighbours, so that at most `_POINTS` points remain."""
-    size = -(-len(points) // _POINTS)
-    if size <= 1:
+    if (size := _together(points)) <= 1:
         return list(points)
     parts = [points[place : place + size] for place in range(0, len(points), size)]
     return [
         (sum(x for x, _ in part) / len(part), sum(y for _, y in part) / len(part)) for part in parts
     ]
+
+
+def _together(points: Sequence[object]) -> int:
+    """Return how many neighbours one drawn point stands for."""
+    return -(-len(points) // _POINTS)
 
 
 def _inlined(svg: str, name: str, title: str) -> Markup:

@@ -56,6 +56,19 @@ def test_odd_numbers_stop_no_page(
     assert "<svg" in page(write(tmp_path, [begins, *metrics, uses]))
 
 
+@pytest.mark.parametrize(("updates", "together"), [(40, 0), (88, 3), (400, 10)])
+def test_curves_of_many_updates_show_means(updates: int, together: int, tmp_path: Path) -> None:
+    begins = {"event": "run_begins", "journal": 1, "settings": {}}
+    metrics = [
+        {"event": "metrics", "step": step, "metrics": {"coevo/hard_samples": step % 2}}
+        for step in range(1, updates + 1)
+    ]
+    said = re.findall(
+        r"weight update, means of up to (\d+)", page(write(tmp_path, [begins, *metrics]))
+    )
+    assert set(said) == ({str(together)} if together else set())
+
+
 def test_a_refused_start_is_told_as_the_state(tmp_path: Path) -> None:
     refused = {"event": "run_refused", "reason": "no <model> answers"}
     told = "refused before the first step: no &lt;model&gt; answers"
