@@ -24,6 +24,8 @@ import prompt_coevo
 SCHEMA: Final = 1
 KEY: Final = ("world", "arm", "seed", "draw")
 _PACKAGES: Final = ("prompt-coevo", "numpy", "torch", "transformers", "trl")
+_BESIDE: Final = ("adapters", "retrieval")
+"""Packages that the checkout keeps beside `prompt_coevo`."""
 _CODE: Final = (":/prompt_coevo", ":/adapters", ":/benchmarks/worlds", ".")
 
 Run: TypeAlias = dict[str, Any]
@@ -190,15 +192,23 @@ def _processor() -> str:
 
 
 def _commit() -> dict[str, str]:
-    """Return the commit of the checkout, marked if the code was changed since; nothing if `prompt_coevo` is
-    imported from elsewhere."""
-    if not Path(prompt_coevo.__file__).is_relative_to(Path(__file__).parents[2]):
-        return {}
+    """Return the commit of the checkout, marked if the running code is another; nothing outside of one."""
     try:
-        changed = _git("status", "--porcelain", "--", *_CODE)
+        changed = _git("status", "--porcelain", "--", *_CODE) or not _is_the_checkouts()
         return {"commit": _git("rev-parse", "--short=12", "HEAD") + "-changed" * bool(changed)}
     except (OSError, subprocess.CalledProcessError):
         return {}
+
+
+def _is_the_checkouts() -> bool:
+    """Tell whether `prompt_coevo`, which may be installed, has the same code as the checkout."""
+    root, running = Path(__file__).parents[2], Path(prompt_coevo.__file__).parent
+    for file in running.rglob("*.py"):
+        inside = file.relative_to(running)
+        own = root / inside if inside.parts[0] in _BESIDE else root / "prompt_coevo" / inside
+        if not own.is_file() or own.read_bytes() != file.read_bytes():
+            return False
+    return True
 
 
 def _git(*arguments: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -44,15 +45,26 @@ def test_what_was_added_is_there_again(file: Path) -> None:
     assert len(file.read_text().splitlines()) == 1 + 1 + 3  # what it is, one machine, three runs
 
 
-def test_the_commit_is_recorded_if_the_package_is_the_checkouts(
+def test_the_commit_is_recorded_with_what_is_installed_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    checkout = FOLDER.parents[1]
-    monkeypatch.setattr(store.prompt_coevo, "__file__", str(checkout / "prompt_coevo/__init__.py"))
-    recorded = Store(tmp_path / "own.jsonl", "tabular", DIGESTS).add(run())
-    assert re.fullmatch(r"[0-9a-f]{12}(-changed)?", recorded["commit"])
-    monkeypatch.setattr(store.prompt_coevo, "__file__", str(tmp_path / "__init__.py"))
-    assert "commit" not in Store(tmp_path / "other.jsonl", "tabular", DIGESTS).add(run())
+    checkout, installed = FOLDER.parents[1], tmp_path / "site-packages" / "prompt_coevo"
+    only_code = shutil.ignore_patterns("*.safetensors", "__pycache__")
+    shutil.copytree(checkout / "prompt_coevo", installed, ignore=only_code, dirs_exist_ok=True)
+    for name in ("adapters", "retrieval"):
+        shutil.copytree(checkout / name, installed / name, ignore=only_code, dirs_exist_ok=True)
+    git = store._git
+    monkeypatch.setattr(store, "_git", lambda *words: git(*words) if words[0] != "status" else "")
+
+    def recorded(package: Path) -> str:
+        monkeypatch.setattr(store.prompt_coevo, "__file__", str(package / "__init__.py"))
+        file = tmp_path / f"{len(list(tmp_path.iterdir()))}.jsonl"
+        return str(Store(file, "tabular", DIGESTS).add(run())["commit"])
+
+    assert re.fullmatch(r"[0-9a-f]{12}", recorded(checkout / "prompt_coevo"))
+    assert recorded(installed) == recorded(checkout / "prompt_coevo")
+    (installed / "tokens.py").write_text("", "utf-8")
+    assert recorded(installed).endswith("-changed")
 
 
 def test_other_settings_are_refused(file: Path) -> None:
