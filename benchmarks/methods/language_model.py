@@ -28,7 +28,7 @@ from store import Key, ResultsError
 
 from prompt_coevo.demo.arms import Arm
 from prompt_coevo.demo.job import Job
-from prompt_coevo.demo.smollm2 import default_folder, fingerprint, smollm2_folder
+from prompt_coevo.demo.smollm2 import default_folder, fingerprint, is_folder, smollm2_folder
 from prompt_coevo.demo.unnamed.arms import ARMS as DEMO_ARMS
 from prompt_coevo.demo.unnamed.arms import BUDGET, POINTS, ROLLOUTS_PER_STEP, runs_in_memory
 from prompt_coevo.demo.unnamed.tasks import MOST_TOKENS, Questions
@@ -159,7 +159,7 @@ def check_model() -> None:
             f"the weights in {MODEL} are not those of the published runs: set COEVO_MODEL to this folder, "
             "freeze, and give another file of results"
         )
-    if _is_folder(MODEL) and not (Path(MODEL) / "config.json").exists():
+    if is_folder(MODEL) and not (Path(MODEL) / "config.json").exists():
         raise ResultsError(f"COEVO_MODEL={MODEL}: there is no config.json in this folder")
     if fingerprint(MODEL) == PUBLISHED:
         try:
@@ -193,12 +193,13 @@ def check(keys: Sequence[Key]) -> None:
         raise ResultsError(
             f"{', '.join(built_in)}: for the built-in questions only; name other --arms"
         )
+    if is_folder(MODEL):
+        from prompt_coevo.demo.unnamed.load import load_tokenizer
 
-
-def _is_folder(model: str) -> bool:
-    """Tell whether it is a folder and not a name on the hub, which is like `owner/name`."""
-    begins, *rest = Path(model).parts
-    return model.startswith((os.sep, ".", "~")) or len(rest) > 1 or Path(begins).exists()
+        try:
+            load_tokenizer(MODEL)
+        except CoevoError as error:
+            raise ResultsError(str(error)) from None
 
 
 def jobs() -> int:

@@ -20,6 +20,7 @@ from typing import Final
 
 from store import ResultsError
 
+from prompt_coevo.demo.unnamed.arms import QUESTIONS_PER_STEP
 from prompt_coevo.demo.unnamed.tasks import Questions, Task, matches
 
 HELD_OUT: Final = 200
@@ -27,10 +28,19 @@ FAMILY: Final = "questions"
 
 
 def from_file(file: Path, seed: int, most_tokens: int) -> Questions:
-    """Read the questions, and hold some of them out. Raises ResultsError for an invalid file."""
+    """Read the questions, and hold some of them out. Raises ResultsError for an invalid file, or one with
+    too few questions to train on."""
     lines = lines_of(file)
-    if lines and '"pattern"' in lines[0]:
-        return _with_patterns(file, lines, seed, most_tokens)
+    read = _with_patterns if lines and '"pattern"' in lines[0] else _with_answers
+    questions = read(file, lines, seed, most_tokens)
+    if (left := len(questions.training)) < QUESTIONS_PER_STEP:
+        raise ResultsError(
+            f"{file}: {left} questions are left to train on, and a step takes {QUESTIONS_PER_STEP}"
+        )
+    return questions
+
+
+def _with_answers(file: Path, lines: Sequence[str], seed: int, most_tokens: int) -> Questions:
     tasks = [_task(file, number, line) for number, line in enumerate(lines, start=1)]
     reward = _verifier()
     for number, task in enumerate(tasks, start=1):
@@ -40,8 +50,6 @@ def from_file(file: Path, seed: int, most_tokens: int) -> Questions:
             )
     _check_distinct(file, tasks)
     held_out = min(HELD_OUT, len(tasks) // 4)
-    if not held_out:
-        raise ResultsError(f"{file} has {len(tasks)} questions; four is the least")
     random.Random(f"{file.name}/{seed}").shuffle(tasks)
     return Questions(
         training=tuple(tasks[held_out:]),

@@ -127,7 +127,7 @@ def test_questions_of_a_file_are_trained_on_or_held_out(load: Load, tmp_path: Pa
             [*SUMS, {"question": "?", "answer": "twelve ####"}],
             "question 9: math-verify reads no answer",
         ),
-        (SUMS[:3], "has 3 questions; four is the least"),
+        (SUMS[:4], "3 questions are left to train on, and a step takes 4"),
     ],
 )
 def test_a_file_that_is_no_such_file_is_refused(
@@ -169,6 +169,7 @@ def test_half_of_each_family_with_patterns_is_held_out(load: Load, tmp_path: Pat
         ([*FORMS, FORMS[0]], "a question stands there twice"),
         (FORMS[4:], "a family that is not plain is needed"),
         (FORMS[3:], "two questions of each"),
+        (FORMS[:3] + FORMS[4:6], "3 questions are left to train on"),
     ],
 )
 def test_a_file_with_patterns_that_errs_is_refused(
@@ -206,7 +207,9 @@ def test_a_run_with_patterns_and_a_teachers_file(load: Load, tmp_path: Path) -> 
     tier.check(tier.plan(["grpo", "stream"], 1, None))
     run = json.loads(json.dumps(tier.run("unnamed", "stream", 0, 0)))
     page = importlib.reload(importlib.import_module("language_page"))
-    assert "| | runs | asked | shouted | training |" in page.summary([run])
+    told = page.summary([run])
+    assert "| | runs | all questions | area | minus GRPO | training |" in told
+    assert "| | asked | shouted |\n" in told
     assert set(run["curve"]) == {"asked", "shouted", "hard"}
     load()
 
@@ -230,6 +233,10 @@ def test_what_cannot_run_is_said_before(
     nowhere = load(COEVO_MODEL=str(tmp_path / "nowhere"))
     with pytest.raises(ResultsError, match=r"nowhere: there is no config\.json in this folder"):
         nowhere.check(nowhere.plan(["grpo"], 1, None))
+    shutil.copytree(base_path(World()), tmp_path / "base")
+    (tmp_path / "base" / "chat_template.jinja").unlink()
+    with pytest.raises(ResultsError, match="has no chat template: give an instruction-tuned"):
+        load(COEVO_MODEL="base").check([("unnamed", "grpo", 0, 0)])
     named = load(COEVO_MODEL="owner/name", COEVO_TEACHER="instructions.txt")
     with pytest.raises(
         ResultsError, match=r"COEVO_TEACHER=instructions\.txt: there is no such file"
@@ -429,6 +436,7 @@ def test_a_run_with_questions_from_a_file_has_a_table(load: Load, tmp_path: Path
     run = json.loads(json.dumps(tier.run("unnamed", "grpo", 0, 0)))
     page = importlib.reload(importlib.import_module("language_page"))
     shown = page.summary([run])
-    assert "| | runs | questions | training |" in shown
+    assert "| | runs | all questions | area | minus GRPO | training |" in shown
+    assert shown.count("| | ") == 1  # there is one family
     assert not any(math.isnan(at) for at in run["curve"]["questions"])
     load()
