@@ -240,7 +240,7 @@ def extras(session: nox.Session) -> None:
 
 @nox.session
 def demo(session: nox.Session) -> None:
-    """The demo: GRPO and P2O side by side."""
+    """The demo: GRPO and stream side by side."""
     install(session, "demo")
     session.run("prompt-coevo", "demo", *session.posargs)
 

@@ -1,11 +1,15 @@
 """Find the families of questions that a language model answers only when told what to do.
 
     python benchmarks/language_probe.py MODEL [--items 10] [--samples 16] [--families A,B] [--json FILE]
+    python benchmarks/language_probe.py MODEL --held-out [--samples 4] [--json FILE]
 
 Measures for each family how often a completion is right, bare, under either instruction that names the
 task, and under one system message that names all six, and at how many items one of the completions is.
 No training. `prompt_coevo/demo/unnamed/families.py` has the families that were chosen by it; those of
 `FURTHER` were tried and left out.
+
+`--held-out` asks the benchmark's held-out questions instead, under either instruction that names the task;
+those that state their task without one.
 """
 
 from __future__ import annotations
@@ -23,7 +27,10 @@ from prompt_coevo.demo.trainer import quieten
 from prompt_coevo.demo.unnamed.families import FAMILIES, UNNAMED, Family
 from prompt_coevo.demo.unnamed.held_out import chat, sample
 from prompt_coevo.demo.unnamed.load import load_model, load_tokenizer
-from prompt_coevo.demo.unnamed.tasks import MOST_TOKENS, reward
+from prompt_coevo.demo.unnamed.tasks import MOST_TOKENS, Questions, reward
+
+DRAWS: Final = (0, 1)
+"""Splits of the questions."""
 
 
 def _family(label: str, pairs: str, *right: str) -> Family:
@@ -161,6 +168,25 @@ def rates(
     return found
 
 
+def under_templates(model: Any, tokenizer: Any, samples: int) -> list[dict[str, Any]]:
+    """Return the share right of each held-out question of both splits, under its family's instructions."""
+    rows = []
+    for draw in DRAWS:
+        torch.manual_seed(draw)
+        tasks = sorted(Questions.unnamed(draw).held_out, key=lambda task: len(task.question))
+        words: dict[str, list[Any]] = {task.question: [task.family] for task in tasks}
+        for which in (0, 1):
+            told = {family.name: f"{family.right[which]}\n\n" for family in UNNAMED}
+            chats = [chat(told.get(task.family, "") + task.question) for task in tasks]
+            texts = sample(model, tokenizer, chats, samples, MOST_TOKENS)
+            for task, of_task in zip(tasks, texts, strict=True):
+                right = sum(reward(text, task.answer) for text in of_task)
+                words[task.question].append(right / samples)
+        rows.append({"draw": draw, "words": words})
+        print(json.dumps(rows[-1]), flush=True)
+    return rows
+
+
 def table(rows: list[dict[str, Any]], samples: int) -> str:
     """Return every family, bare and under the better instruction, as Markdown."""
     lines = [
@@ -180,10 +206,10 @@ def table(rows: list[dict[str, Any]], samples: int) -> str:
     return "\n".join(lines)
 
 
-def load(folder: str) -> tuple[Any, Any]:
-    """Load a model, with weights in bfloat16, and its tokenizer."""
+def load(folder: str, dtype: torch.dtype = torch.bfloat16) -> tuple[Any, Any]:
+    """Load a model and its tokenizer."""
     quieten()
-    return load_model(folder, torch.bfloat16).eval(), load_tokenizer(folder)
+    return load_model(folder, dtype).eval(), load_tokenizer(folder)
 
 
 def _chosen(names: str | None) -> list[Family]:
@@ -199,21 +225,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("model", help="its folder or name")
     parser.add_argument("--items", type=int, default=10, help="of each family")
-    parser.add_argument("--samples", type=int, default=16, help="of each item")
+    parser.add_argument("--samples", type=int, help="of each item (16, of held-out questions 4)")
+    parser.add_argument("--held-out", action="store_true", help="the benchmark's questions")
     parser.add_argument("--families", help="separated by commas; all by default")
     parser.add_argument("--json", type=Path, help="the file for the numbers")
     options = parser.parse_args()
+    samples = options.samples or (4 if options.held_out else 16)
+    if options.held_out:
+        # In float32, as the weights are in training.
+        found = under_templates(*load(options.model, torch.float32), samples)
+        _write(options.json, {"samples": samples, "splits": found}, indent=None)
+        return
     model, tokenizer = load(options.model)
     rows = []
     with torch.no_grad():
         for family in _chosen(options.families):
-            rows.append(measure(model, tokenizer, family, options.items, options.samples))
+            rows.append(measure(model, tokenizer, family, options.items, samples))
             print(json.dumps(rows[-1]), flush=True)
-    if options.json:
-        options.json.write_text(
-            json.dumps({"samples": options.samples, "families": rows}, indent=1) + "\n", "utf-8"
-        )
-    print(table(rows, options.samples))
+    _write(options.json, {"samples": samples, "families": rows})
+    print(table(rows, samples))
+
+
+def _write(file: Path | None, found: dict[str, Any], indent: int | None = 1) -> None:
+    if file:
+        file.write_text(json.dumps(found, indent=indent) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

@@ -60,7 +60,9 @@ COSTS: Final = {
 """A run's costs, by the names of their columns."""
 OTHER_TRAINERS: Final = {"VeRL": "verl_language.json", "OpenRLHF": "openrlhf_language.json"}
 """The files of runs under other trainers than TRL, in the folder of results."""
+_ALL: Final = "all questions"
 _UNTRAINED: Final = "untrained"
+_TOLD: Final = "told"
 _FILTERED: Final = "filtered"
 """The mode of openrlhf_effect.py with dynamic sampling."""
 _RESULTS: Final = Path(__file__).resolve().parent.parent / "results"
@@ -69,7 +71,8 @@ _ANSWERS: Final = 2
 
 
 def summary(runs: Sequence[Run]) -> str:
-    """Make a table for each world of runs of another model, or with questions from a file, by families."""
+    """Make tables for each world of runs of another model, or with questions from a file: of all questions
+    together, and of each family."""
     worlds = dict.fromkeys(run["world"] for run in runs)
     return "\n\n".join(
         _of_one_world([run for run in runs if run["world"] == world]) for world in worlds
@@ -77,11 +80,23 @@ def summary(runs: Sequence[Run]) -> str:
 
 
 def _of_one_world(runs: Sequence[Run]) -> str:
-    families = sorted({kind for run in runs for kind, *_ in run["words"].values()})
-    columns: dict[str, Cell] = {"runs": count, **{name: accuracy(name) for name in families}}
-    columns |= {name: number(key) for name, key in COSTS.items()}
     names = language_model.labels()
-    return table(scored(runs, {name: (name,) for name in families}), list(names), names, columns)
+    families = sorted({kind for run in runs for kind, *_ in run["words"].values()})
+    together = scored(runs, {_ALL: families})
+    columns: dict[str, Cell] = {
+        "runs": count,
+        _ALL: accuracy(_ALL),
+        "area": accuracy(_ALL, AREA),
+        "minus GRPO": less(of_arm(together, "grpo"), _ALL),
+        **{name: number(key) for name, key in COSTS.items()},
+    }
+    made = [table(together, list(names), names, columns)]
+    if len(families) > 1:
+        by_family = scored(runs, {name: (name,) for name in families})
+        made.append(
+            table(by_family, list(names), names, {name: accuracy(name) for name in families})
+        )
+    return "\n\n".join(made)
 
 
 def blocks(runs: Sequence[Run]) -> dict[str, Callable[[], str]]:
@@ -90,14 +105,18 @@ def blocks(runs: Sequence[Run]) -> dict[str, Callable[[], str]]:
         raise ResultsError(
             f"the published runs are of one model; here are some of {', '.join(models)}"
         )
-    names = {_UNTRAINED: "before training", **language_model.labels()}
+    names = {
+        _UNTRAINED: "before training",
+        _TOLD: "before training, under a right template",
+        **language_model.labels(),
+    }
     of_world = {
         world: _of_one_precision([run for run in runs if run["world"] == world])
         for world in (WORLD, *language_instructions.WORLDS)
     }
     all_runs = of_world[WORLD]
     runs = of_whole_splits(all_runs)
-    every = [*untrained(runs), *runs]
+    every = [*untrained(runs), *told_the_task(runs), *runs]
     grouped, by_family = (
         scored(every, GROUPS),
         scored(every, {name: (name,) for name in HARD + PLAIN}),
@@ -180,6 +199,32 @@ def untrained(runs: Sequence[Run]) -> list[Run]:
             },
         }
         for run in first.values()
+    ]
+
+
+def told_the_task(runs: Sequence[Run]) -> list[Run]:
+    """Return what the untrained model gets right under its families' better instructions, as runs of an arm
+    of its own, one of each split."""
+    splits = json.loads((_RESULTS / "language_probe_held_out.json").read_text("utf-8"))["splits"]
+    found = {one["draw"]: one["words"] for one in splits}
+    asked = [rates for words in found.values() for rates in words.values()]
+    totals = {
+        family: [
+            sum(one) for one in zip(*(two for name, *two in asked if name == family), strict=True)
+        ]
+        for family in HARD + PLAIN
+    }
+    better = {family: two.index(max(two)) for family, two in totals.items()}
+    return [
+        {
+            **run,
+            "arm": _TOLD,
+            "words": {
+                name: [kind, *[found[run["draw"]][name][1 + better[kind]]] * len(points)]
+                for name, (kind, *points) in run["words"].items()
+            },
+        }
+        for run in untrained(runs)
     ]
 
 

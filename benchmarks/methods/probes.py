@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import html
 import json
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -58,14 +59,18 @@ def rules() -> str:
 
 
 def gym() -> str:
-    """Show the families of reasoning-gym in which a template makes more whole completions right."""
-    lines = ["| family | bare | template | under it |", "|---|---|---|---|"]
+    """Show the families of reasoning-gym in which a template makes more whole completions right, and name
+    the others."""
+    lines, others = ["| family | bare | template | under it |", "|---|---|---|---|"], list[str]()
     for one in _json("language_probe_gym.json")["families"]:
         name = max(_templates(one), key=lambda name: one[name]["whole"][0])
         bare, under = one["bare"]["whole"][0], one[name]["whole"][0]
         if under > bare:
             cells = (one["family"], _rate(bare), html.escape(name), _rate(under))
             lines.append(f"| {' | '.join(cells)} |")
+        else:
+            others.append(one["family"])
+    lines += ["", *textwrap.wrap(f"In the others none does: {', '.join(others)}.", 130)]
     return "\n".join(lines)
 
 
