@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from io import StringIO
+from itertools import pairwise
 from typing import Final
 
 from markupsafe import Markup, escape
@@ -20,7 +21,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 _POINTS: Final = 40
-"""The most points of a series; with more, neighbours are averaged: single updates are mostly noise."""
+"""The most points of a series; with more, neighbours are averaged: rewards of single updates are noise."""
 _MARKED: Final = 12
 _MARKERS: Final = "osD^vPX*"
 _DASHES: Final = (
@@ -73,7 +74,7 @@ def chart(name: str, title: str, x_label: str, y_label: str, series: Sequence[Se
     with rc_context({**_LOOK, "svg.hashsalt": name}):
         figure = Figure(figsize=(5.4, 2.9), layout="constrained")
         most = max((_together(one.points) for one in series), default=1)
-        means = f", means of up to {most}" * (most > 1)
+        means = f" (means of up to {most})" * (most > 1)
         axes = figure.add_subplot(xlabel=x_label + means, ylabel=y_label)
         for one in series:
             points = thinned(one.points)
@@ -94,10 +95,10 @@ def chart(name: str, title: str, x_label: str, y_label: str, series: Sequence[Se
 
 
 def thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Average neighbours, so that at most `_POINTS` points remain."""
-    if (size := _together(points)) <= 1:
-        return list(points)
-    parts = [points[place : place + size] for place in range(0, len(points), size)]
+    """Average neighbours, so that at most `_POINTS` points remain, each of about as many."""
+    count = min(len(points), _POINTS)
+    ends = [len(points) * place // count for place in range(1, count + 1)]
+    parts = [points[start:end] for start, end in pairwise([0, *ends])]
     return [
         (sum(x for x, _ in part) / len(part), sum(y for _, y in part) / len(part)) for part in parts
     ]

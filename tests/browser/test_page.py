@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from helpers.journals import checked, week, write
+from prompt_coevo.report.charts import thinned
 from prompt_coevo.report.live import LivePage
 from prompt_coevo.report.page import page, page_of
 from prompt_coevo.report.reading import read_run
@@ -63,10 +64,26 @@ def test_curves_of_many_updates_show_means(updates: int, together: int, tmp_path
         {"event": "metrics", "step": step, "metrics": {"coevo/hard_samples": step % 2}}
         for step in range(1, updates + 1)
     ]
-    said = re.findall(
-        r"weight update, means of up to (\d+)", page(write(tmp_path, [begins, *metrics]))
-    )
+    text = page(write(tmp_path, [begins, *metrics]))
+    assert "weight update" in text
+    said = re.findall(r"weight update \(means of up to (\d+)\)", text)
     assert set(said) == ({str(together)} if together else set())
+
+
+@pytest.mark.parametrize("count", [1, 39, 40, 41, 79, 81, 88, 400, 4001])
+def test_a_drawn_point_is_the_mean_of_a_few_neighbours(count: int) -> None:
+    points = [(float(at), float(at % 7)) for at in range(count)]
+    drawn = thinned(points)
+    assert len(drawn) == min(count, 40)
+    assert drawn[0][0] == pytest.approx((count // len(drawn) - 1) / 2)
+    assert sorted(drawn) == drawn
+    if count == 88:  # in twos and threes
+        assert drawn[:2] == [(0.5, 0.5), (2.5, 2.5)]
+        assert drawn[-1] == (86.0, pytest.approx((1 + 2 + 3) / 3))
+
+
+def test_a_curve_without_points_has_none() -> None:
+    assert thinned([]) == []
 
 
 def test_a_refused_start_is_told_as_the_state(tmp_path: Path) -> None:
