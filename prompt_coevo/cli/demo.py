@@ -36,7 +36,7 @@ def demo(
         help="Train a real language model, SmolLM2-135M-Instruct, on questions that do not say what to do: "
         f"{MINUTES} CPU core minutes per run, {MINUTES_IN_FLOAT32} without bfloat16 in hardware.",
     ),
-    model: Path | None = typer.Option(
+    model: str | None = typer.Option(
         None,
         help="With --real: another model's folder, or its name on the hub. By default SmolLM2, made from a "
         "wheel on PyPI.",
@@ -79,8 +79,9 @@ def demo(
     if real and model is None and not workers:
         at_once = runs_in_memory(at_once)
     folder = new_folder(out, "demo")
-    if real and model is None:
-        model = _smollm2()
+    base = None if model is None else Path(model)
+    if real and base is None:
+        base = _smollm2()
         in_all = minutes() * rollouts / usual * math.ceil(seeds * len(chosen) / at_once)
         note = f"; {at_once} at once, without a GPU about {in_all:.0f} minutes, if each has its own core"
     from prompt_coevo.demo.job import Job
@@ -91,7 +92,7 @@ def demo(
             spec=spec,
             seed=seed,
             out=folder / f"{name}-seed{seed}",
-            base=model,
+            base=base,
             budget=rollouts,
             reflection=reflection,
         )
@@ -144,13 +145,13 @@ def _run(jobs: Sequence[Job], at_once: int, folder: Path, real: bool, note: str)
         console.print(f"Journal: {journals[0]}{more}", soft_wrap=True)
 
 
-def _check_model(model: Path | None, real: bool) -> None:
+def _check_model(model: str | None, real: bool) -> None:
     """Raise SettingsError if `--model` would have no effect, or is no model's folder."""
     if model is not None and not real:
         raise SettingsError("--model has no effect without --real; give both")
     from prompt_coevo.demo.smollm2 import is_folder
 
-    if model is not None and is_folder(str(model)) and not (model / "config.json").is_file():
+    if model is not None and is_folder(model) and not Path(model, "config.json").is_file():
         raise SettingsError(
             f"--model {model}: there is no config.json in it; give a model's folder"
         )

@@ -61,6 +61,13 @@ def test_it_trains_another_model_and_leaves_what_the_demo_leaves(tmp_path: Path)
             ["--real", "--model", "."],
             "--model .: there is no config.json in it; give a model's folder",
         ),
+        *(
+            (
+                ["--real", "--model", mistyped],
+                f"--model {mistyped}: there is no config.json in it; give a model's folder",
+            )
+            for mistyped in ("./nowhere", "models/of/mine", "~/nowhere")
+        ),
         (
             ["--real", "--reflection-lm", " "],
             "--reflection-lm is empty; give the name of a litellm model, or leave it out",
