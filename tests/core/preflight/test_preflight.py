@@ -726,7 +726,7 @@ def test_a_plugin_may_say_what_came_of_it(
         (
             {},
             {"epochs": 3.0, "steps": 600},
-            "150 calls in the whole run (one for each question and at most 150",
+            "150 calls in the whole run (one for each question and at most 150;",
         ),
         ({}, {"epochs": 3.0, "steps": 12}, "40 calls in the whole run"),  # 4 a step, for 10
         ({}, {"epochs": 3.0, "steps": 1}, "0 calls in the whole run"),
