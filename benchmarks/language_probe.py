@@ -234,7 +234,7 @@ def main() -> None:
     if options.held_out:
         # In float32, as the weights are in training.
         found = under_templates(*load(options.model, torch.float32), samples)
-        _write(options.json, {"samples": samples, "splits": found}, indent=None)
+        _write(options.json, {"samples": samples, "splits": found})
         return
     model, tokenizer = load(options.model)
     rows = []
@@ -246,9 +246,9 @@ def main() -> None:
     print(table(rows, samples))
 
 
-def _write(file: Path | None, found: dict[str, Any], indent: int | None = 1) -> None:
+def _write(file: Path | None, found: dict[str, Any]) -> None:
     if file:
-        file.write_text(json.dumps(found, indent=indent) + "\n", "utf-8")
+        file.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

@@ -4,11 +4,11 @@
     python benchmarks/overhead.py --model FOLDER --steps 2 --turns 2 [--json FILE]
 
 Three GRPOTrainers on the demo's policy, 512 rollouts a step, take turns: one bare, one with a callback
-that has nothing to place, one whose callback gives every second question templates and distils them.
-There are no extra rollouts. Reported are the steps' median times, and, measured inside the last one,
-the time spent in our code: that is exact where the difference of two noisy medians is not. Tokenising
-the questions a second time, without their templates, is part of it and also counted apart. (Steps with
-templates take longer for another reason, too: their prompts are longer.)
+that has nothing to place, one whose callback gives every second question templates and distils them. All
+questions are new, as in a first epoch, and there are no extra rollouts. Reported are the steps' median
+times, and, measured inside the last one, the time spent in our code: that is exact where the difference of
+two noisy medians is not. Tokenising the questions a second time, without their templates, is part of it
+and also counted apart. (Steps with templates take longer also because their prompts are longer.)
 
 With `--model` the policy is a language model, such as `prompt-coevo smollm2` makes, and a step has 32
 rollouts.
@@ -71,7 +71,6 @@ class Stopwatch:
 
     def __init__(self) -> None:
         self.outside = self.inside = self.tokenising = self.callback = 0.0
-        self._depth = 0
 
     def around(self, method: Any, name: str) -> Any:
         def timed(*args: Any, **kwargs: Any) -> Any:

@@ -107,7 +107,7 @@ def blocks(runs: Sequence[Run]) -> dict[str, Callable[[], str]]:
         )
     names = {
         _UNTRAINED: "before training",
-        _TOLD: "before training, under a right template",
+        _TOLD: "before training, under the better right template",
         **language_model.labels(),
     }
     of_world = {
@@ -203,24 +203,27 @@ def untrained(runs: Sequence[Run]) -> list[Run]:
 
 
 def told_the_task(runs: Sequence[Run]) -> list[Run]:
-    """Return what the untrained model gets right under its families' better instructions, as runs of an arm
-    of its own, one of each split."""
+    """Return what the untrained model gets right under the better of each family's two instructions, as
+    runs of an arm of its own, one of each split. Plain questions were asked without one."""
     splits = json.loads((_RESULTS / "language_probe_held_out.json").read_text("utf-8"))["splits"]
-    found = {one["draw"]: one["words"] for one in splits}
-    asked = [rates for words in found.values() for rates in words.values()]
-    totals = {
-        family: [
-            sum(one) for one in zip(*(two for name, *two in asked if name == family), strict=True)
-        ]
-        for family in HARD + PLAIN
+    found = {(one["draw"], name): rates for one in splits for name, rates in one["words"].items()}
+    better = {
+        family: max(
+            (1, 2), key=lambda at: sum(one[at] for one in found.values() if one[0] == family)
+        )
+        for family in HARD
     }
-    better = {family: two.index(max(two)) for family, two in totals.items()}
+
+    def right(draw: int, name: str) -> float:
+        family, *both = found[draw, name]
+        return both[better[family] - 1] if family in better else statistics.fmean(both)
+
     return [
         {
             **run,
             "arm": _TOLD,
             "words": {
-                name: [kind, *[found[run["draw"]][name][1 + better[kind]]] * len(points)]
+                name: [kind, *[right(run["draw"], name)] * len(points)]
                 for name, (kind, *points) in run["words"].items()
             },
         }

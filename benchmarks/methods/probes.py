@@ -70,7 +70,7 @@ def gym() -> str:
             lines.append(f"| {' | '.join(cells)} |")
         else:
             others.append(one["family"])
-    lines += ["", *textwrap.wrap(f"In the others none does: {', '.join(others)}.", 130)]
+    lines += ["", *textwrap.wrap(f"In these no template does: {', '.join(others)}.", 130)]
     return "\n".join(lines)
 
 

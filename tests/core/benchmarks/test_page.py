@@ -18,6 +18,7 @@ from language_page import across_families, of_whole_splits
 from store import KEY, ResultsError, Store, digest
 from tables import shown
 
+from prompt_coevo.algorithms.stream import _LIKELY, _LIKELY_FROM
 from prompt_coevo.algorithms.stream.comparison import LEAST_GROUPS
 from prompt_coevo.demo.results import area
 from prompt_coevo.demo.unnamed.arms import ROLLOUTS_PER_STEP
@@ -178,11 +179,14 @@ def test_what_the_results_say_of_solutions_and_other_ways(blocks: Any) -> None:
     )
     alone, trained = (
         f".{100 * right[name]:.0f}"
-        for name in ("before training, under a right template", "stream")
+        for name in ("before training, under the better right template", "stream")
     )
-    assert f"right templates alone are worth {alone}, `stream` {trained} without them" in text
+    assert (
+        f"the better right templates alone are worth {alone}, `stream` {trained} without them"
+        in text
+    )
     assert "about as far as GRPO does without" in text
-    assert abs(right["before training, under a right template"] - right["GRPO"]) < 0.02
+    assert abs(right["before training, under the better right template"] - right["GRPO"]) < 0.02
     assert "Of the methods with solutions only TRL's SFT is above `stream`" in text
     assert max(right[hints], right[sdft]) < right["stream"] < right[sft]
     assert "a tenth of the CPU time" in text
@@ -192,7 +196,7 @@ def test_what_the_results_say_of_solutions_and_other_ways(blocks: Any) -> None:
     took = {
         bf16: [
             run["cpu_seconds"] / (run["training"] + run["outside"]) * ROLLOUTS_PER_STEP
-            for run in _lines()
+            for run in _of_all_questions()
             if run.get("training") and run.get("bf16", True) == bf16
         ]
         for bf16 in (True, False)
@@ -263,10 +267,41 @@ def test_what_the_results_say_of_an_instruction_for_one_task(blocks: Any) -> Non
     assert f"one run of capitals got {kept[0]} without it, the other {kept[1]}" in text
 
 
+def test_the_forecast_of_calls_is_what_the_runs_took() -> None:
+    told = (
+        f"took a third of this to {2.6} times as many, with a teacher that is hardly ever right six"
+    )
+    assert told in _LIKELY_FROM
+    files = {"tabular": 512, "transformer": 512, "balanced": 512, "language_model": 88}
+    runs = [
+        (at_least, run)
+        for name, at_least in files.items()
+        for run in _read(f"methods_{name}.jsonl")
+    ]
+    runs += [(88, run) for run in _read("language_rules.jsonl")]
+    runs += [(100, run) for run in _read("language_gym.jsonl")]
+    times = {
+        arm: [run["calls"] / min(_LIKELY, asked) for asked, run in runs if run.get("arm") == arm]
+        for arm in ("stream", "stream, random teacher")
+    }
+    assert len(times["stream"]) == 66
+    assert 1 / 3 < min(times["stream"]) < max(times["stream"]) < 2.65
+    assert statistics.fmean(times["stream, random teacher"]) == pytest.approx(6, abs=0.1)
+
+
+def _of_all_questions() -> list[dict[str, Any]]:
+    """Return the runs with a language model, with other questions than the published ones, too."""
+    return [*_lines(), *_read("language_rules.jsonl"), *_read("language_gym.jsonl")]
+
+
 def _lines() -> list[dict[str, Any]]:
-    """Return the lines of the language model's file: of what it is, of machines and of runs."""
-    file = ROOT / "benchmarks" / "results" / "methods_language_model.jsonl"
-    return [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    return _read("methods_language_model.jsonl")
+
+
+def _read(name: str) -> list[dict[str, Any]]:
+    """Return the lines of a file: of what it is, of machines and of runs."""
+    text = (ROOT / "benchmarks" / "results" / name).read_text("utf-8")
+    return [json.loads(line) for line in text.splitlines()]
 
 
 def _runs(arm: str) -> list[dict[str, Any]]:
