@@ -224,12 +224,14 @@ def _chosen(names: str | None) -> list[Family]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("model", help="its folder or name")
-    parser.add_argument("--items", type=int, default=10, help="of each family")
+    parser.add_argument("--items", type=int, help="of each family (10)")
     parser.add_argument("--samples", type=int, help="of each item (16, of held-out questions 4)")
     parser.add_argument("--held-out", action="store_true", help="the benchmark's questions")
     parser.add_argument("--families", help="separated by commas; all by default")
     parser.add_argument("--json", type=Path, help="the file for the numbers")
     options = parser.parse_args()
+    if options.held_out and (options.items or options.families):
+        parser.error("--held-out asks all held-out questions; leave out --items and --families")
     samples = options.samples or (4 if options.held_out else 16)
     if options.held_out:
         # In float32, as the weights are in training.
@@ -240,7 +242,7 @@ def main() -> None:
     rows = []
     with torch.no_grad():
         for family in _chosen(options.families):
-            rows.append(measure(model, tokenizer, family, options.items, samples))
+            rows.append(measure(model, tokenizer, family, options.items or 10, samples))
             print(json.dumps(rows[-1]), flush=True)
     _write(options.json, {"samples": samples, "families": rows})
     print(table(rows, samples))

@@ -6,9 +6,10 @@
 Three GRPOTrainers on the demo's policy, 512 rollouts a step, take turns: one bare, one with a callback
 that has nothing to place, one whose callback gives every second question templates and distils them. All
 questions are new, as in a first epoch, and there are no extra rollouts. Reported are the steps' median
-times, and, measured inside the last one, the time spent in our code: that is exact where the difference of
-two noisy medians is not. Tokenising the questions a second time, without their templates, is part of it
-and also counted apart. (Steps with templates take longer also because their prompts are longer.)
+times, and, measured inside the last one, the time spent in our code around generation and rewards and at
+a step's end: that is exact where the difference of two noisy medians is not. Tokenising the questions a
+second time, without their templates, is part of it and also counted apart. (Steps with templates take
+longer also because their prompts are longer.)
 
 With `--model` the policy is a language model, such as `prompt-coevo smollm2` makes, and a step has 32
 rollouts.

@@ -192,7 +192,7 @@ def _processor() -> str:
 
 
 def _commit() -> dict[str, str]:
-    """Return the commit of the checkout, marked if the running code is another; nothing outside of one."""
+    """Return the commit of the checkout, marked if other code runs; nothing without a checkout."""
     try:
         changed = _git("status", "--porcelain", "--", *_CODE) or not _is_the_checkouts()
         return {"commit": _git("rev-parse", "--short=12", "HEAD") + "-changed" * bool(changed)}

@@ -55,7 +55,7 @@ def fingerprint(model: str) -> str:
 
 
 def is_folder(model: str) -> bool:
-    """Tell whether a model is named by its folder, not as on the hub, by `owner/name`."""
+    """Tell whether a model is given as a folder; else it is a name on the hub, like `owner/name`."""
     return (
         model.startswith((os.sep, ".", "~"))
         or model.count(os.sep) > 1

@@ -127,6 +127,7 @@ def test_questions_of_a_file_are_trained_on_or_held_out(load: Load, tmp_path: Pa
             [*SUMS, {"question": "?", "answer": "twelve ####"}],
             "question 9: math-verify reads no answer",
         ),
+        (SUMS[:3], "3 questions are left to train on, and a step takes 4"),
         (SUMS[:4], "3 questions are left to train on, and a step takes 4"),
     ],
 )
