@@ -1,6 +1,7 @@
 """Compare methods at equal cost: one resumable command for all runs.
 
     python benchmarks/methods run TIER [--arms A,B] [--seeds N] [--draws N] [--jobs N] [--json FILE]
+    python benchmarks/methods run language_model --model M [--questions FILE] [...] --json FILE
     python benchmarks/methods render [--json FILE]      fills the pages' tables, draws their pictures
     python benchmarks/methods freeze TIER       writes down the hashes of the settings, before the runs
     python benchmarks/methods replay TIER [--arms A,B]   proves that renamed settings mean the same
@@ -8,7 +9,8 @@
 TIER is `tabular` (tabular.py), `transformer` (transformer.py, needs TRL), `balanced` (balanced.py: the same
 with other shares of easy, medium and hard questions) or `language_model` (language_model.py, needs TRL and
 a model). Every arm may use the same number of rollouts: training's, a search's and a verification's. A run
-whose settings are not the frozen ones is refused.
+for the published tables whose settings are not the frozen ones is refused, and one for any file that has
+runs with other settings.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ REPLAYED: Final = HERE / "replayed.json"
 """By tier, arm and older hash of settings: the hash of those that a replayed run proved to be the same."""
 RESULTS: Final = HERE.parent / "results"
 TIERS: Final = ("tabular", "transformer", "balanced", "language_model")
+OWN: Final = ("model", "questions", "tokens", "teacher", "rollouts")
+"""Options of the tier language_model. Its workers get them as environment variables, like `COEVO_MODEL`."""
 UNLIKE: Final = ("seconds", "cpu_seconds", "peak_bytes")
 """Fields that differ between two runs of the same settings."""
 
@@ -53,6 +57,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--jobs", type=_some, help="at once; by default one per core, if memory allows"
     )
     run.add_argument("--json", type=Path, help="the file of lines; the published one by default")
+    own = run.add_argument_group("language_model only")
+    own.add_argument("--model", help="by its folder or its name on the hub; by default SmolLM2")
+    own.add_argument("--questions", help="a file of questions (language_questions.py)")
+    own.add_argument("--tokens", help="at most in a completion, with --questions; by default 256")
+    own.add_argument(
+        "--teacher", help="a litellm model, or a file of instructions to draw from, one a line"
+    )
+    own.add_argument("--rollouts", help="of a run; by default 2816")
     commands.add_parser("freeze", help="write down the settings").add_argument(
         "tier", choices=TIERS
     )
@@ -70,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--json", type=Path, help="print a table of these runs of the tier language_model instead"
     )
     options = parser.parse_args(arguments)
-    from store import ResultsError
+    from store import ResultsError, Store
 
     try:
         if options.command == "run":
@@ -85,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
             if not options.json.is_file():
                 raise ResultsError(f"{options.json}: there is no such file")
-            print(language_page.summary(_store("language_model", options.json).runs))
+            print(language_page.summary(Store(options.json, "language_model").runs))
         else:
             import page
 
@@ -122,6 +134,13 @@ def _run(options: argparse.Namespace) -> None:
     from runner import run_all
     from store import ResultsError
 
+    for name in OWN:
+        if (value := getattr(options, name)) is not None:
+            if options.tier != "language_model":
+                raise ResultsError(f"--{name} has no effect on the tier {options.tier}")
+            if not value.strip():
+                raise ResultsError(f"--{name} is empty; give a value, or leave it out")
+            os.environ[f"COEVO_{name.upper()}"] = value
     tier = importlib.import_module(options.tier)
     arms = list(tier.ARMS) if options.arms is None else options.arms.split(",")
     if unknown := [name for name in arms if name not in tier.ARMS]:
@@ -132,10 +151,11 @@ def _run(options: argparse.Namespace) -> None:
     keys = tier.plan(arms, options.seeds, options.draws)
     tier.check(keys)
     current, frozen = digests(tier), _frozen().get(options.tier, {})
-    if changed := [name for name in arms if current[name] != frozen.get(name)]:
+    changed = [name for name in arms if current[name] != frozen.get(name)]
+    if changed and options.json is None:
         raise ResultsError(
-            f"the settings of {', '.join(changed)} are not the frozen ones; freeze them before they "
-            f"are run: python benchmarks/methods freeze {options.tier}"
+            f"the settings of {', '.join(changed)} are not the published runs': give --json another file, "
+            f"or freeze them before they are run: python benchmarks/methods freeze {options.tier}"
         )
     usual = getattr(tier, "jobs", lambda: os.cpu_count() or 1)
     run_all(keys, tier.run, _store(options.tier, options.json), options.jobs or usual())

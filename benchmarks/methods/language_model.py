@@ -2,11 +2,8 @@
 
     python benchmarks/methods run language_model [--arms stream,grpo] [--seeds N] [--json FILE]
 
-`COEVO_MODEL` is a model, by its folder or name; by default the one that `prompt-coevo smollm2` makes.
-`COEVO_QUESTIONS` is a file of other questions (language_questions.py), with completions of `COEVO_TOKENS`
-tokens (256), `COEVO_TEACHER` the litellm model that reflects, or a file of instructions, one a line, that a
-teacher draws from, `COEVO_ROLLOUTS` the budget. Their values are in the hash of the settings: freeze them
-first, and give another file. A GPU is used where there is one.
+Other models and questions: the options under "language_model only" (`run --help`) with another `--json`
+file. Their values are in the hash of the settings. A GPU is used where there is one.
 """
 
 from __future__ import annotations
@@ -57,14 +54,14 @@ TEACHER: Final = os.environ.get("COEVO_TEACHER")
 
 
 def _number(name: str, usual: int, least: int) -> int:
-    value = os.environ.get(name) or str(usual)
+    value = os.environ.get(f"COEVO_{name.upper()}") or str(usual)
     if not value.isdecimal() or int(value) < least:
-        raise ResultsError(f"{name}={value}: a number, at least {least}, is wanted")
+        raise ResultsError(f"--{name} {value}: a number, at least {least}, is wanted")
     return int(value)
 
 
-TOKENS: Final = _number("COEVO_TOKENS", 256, 1)
-ROLLOUTS: Final = _number("COEVO_ROLLOUTS", BUDGET, ROLLOUTS_PER_STEP)
+TOKENS: Final = _number("tokens", 256, 1)
+ROLLOUTS: Final = _number("rollouts", BUDGET, ROLLOUTS_PER_STEP)
 
 
 ARMS: Final[Mapping[str, Studied]] = {
@@ -152,15 +149,15 @@ def check_model() -> None:
     """Raise ResultsError for a model that is missing, damaged or in the place of another."""
     if str(default_folder()) == MODEL and not (default_folder() / "model.safetensors").exists():
         raise ResultsError(
-            f"there is no model in {MODEL}: make it with prompt-coevo smollm2, or set COEVO_MODEL"
+            f"there is no model in {MODEL}: make it with prompt-coevo smollm2, or give --model"
         )
     if "COEVO_MODEL" not in os.environ and fingerprint(MODEL) != PUBLISHED:
         raise ResultsError(
-            f"the weights in {MODEL} are not those of the published runs: set COEVO_MODEL to this folder, "
-            "freeze, and give another file of results"
+            f"the weights in {MODEL} are not those of the published runs: give this folder as --model, and "
+            "--json another file"
         )
     if is_folder(MODEL) and not (Path(MODEL) / "config.json").exists():
-        raise ResultsError(f"COEVO_MODEL={MODEL}: there is no config.json in this folder")
+        raise ResultsError(f"--model {MODEL}: there is no config.json in this folder")
     if fingerprint(MODEL) == PUBLISHED:
         try:
             smollm2_folder(Path(MODEL))
@@ -172,17 +169,17 @@ def check(keys: Sequence[Key]) -> None:
     """Raise ResultsError for a model, teacher or questions that are missing or do not go together."""
     check_model()
     if TEACHER and Path(TEACHER).suffix.lower() == ".txt" and not Path(TEACHER).is_file():
-        raise ResultsError(f"COEVO_TEACHER={TEACHER}: there is no such file")
+        raise ResultsError(f"--teacher {TEACHER}: there is no such file")
     if TEACHER and not _teacher().get("teacher", TEACHER):
-        raise ResultsError(f"COEVO_TEACHER={TEACHER}: there is no instruction in this file")
+        raise ResultsError(f"--teacher {TEACHER}: there is no instruction in this file")
     for name in dict.fromkeys(arm for _, arm, _, _ in keys):
         if ROLLOUTS * ARMS[name].budgets - ARMS[name].reserve < ROLLOUTS_PER_STEP:
-            raise ResultsError(f"COEVO_ROLLOUTS={ROLLOUTS} are too few for a step of {name}")
+            raise ResultsError(f"--rollouts {ROLLOUTS} are too few for a step of {name}")
     own = [name for name in dict.fromkeys(arm for _, arm, _, _ in keys) if _asks(ARMS[name])]
     if QUESTIONS and own and not TEACHER:
         raise ResultsError(
-            f"{', '.join(own)}: the built-in teachers know nothing of the questions in {QUESTIONS}; set "
-            "COEVO_TEACHER to a litellm model or a file of instructions"
+            f"{', '.join(own)}: the built-in teachers know nothing of the questions in {QUESTIONS}; give "
+            "--teacher a litellm model or a file of instructions"
         )
     built_in = [
         name
@@ -193,13 +190,14 @@ def check(keys: Sequence[Key]) -> None:
         raise ResultsError(
             f"{', '.join(built_in)}: for the built-in questions only; name other --arms"
         )
-    if is_folder(MODEL):
-        from prompt_coevo.demo.unnamed.load import load_tokenizer
+    if "COEVO_TOKENS" in os.environ and not QUESTIONS:
+        raise ResultsError("--tokens has no effect without --questions")
+    from prompt_coevo.demo.unnamed.load import load_tokenizer
 
-        try:
-            load_tokenizer(MODEL)
-        except CoevoError as error:
-            raise ResultsError(str(error)) from None
+    try:
+        load_tokenizer(MODEL)
+    except CoevoError as error:
+        raise ResultsError(str(error)) from None
 
 
 def jobs() -> int:
@@ -219,7 +217,7 @@ def jobs() -> int:
 
 
 def _teacher() -> dict[str, Any]:
-    """Return the section of the settings that `COEVO_TEACHER` stands for."""
+    """Return the section of the settings that `--teacher` stands for."""
     file = Path(TEACHER or "")
     return {"teacher": lines_of(file)} if file.is_file() else {"model": TEACHER}
 

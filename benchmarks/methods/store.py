@@ -39,15 +39,15 @@ class ResultsError(Exception):
 class Store:
     """Hold the runs of one tier.
 
-    `digests` has the hash of every arm's current settings; `replayed` has, by arm and older hash, the hash
-    that a replayed run proved to mean the same.
+    `digests` has the hash of every arm's current settings; without them any are read, and none added.
+    `replayed` has, by arm and older hash, the hash that a replayed run proved to mean the same.
     """
 
     def __init__(
         self,
         file: Path,
         tier: str,
-        digests: Mapping[str, str],
+        digests: Mapping[str, str] | None = None,
         replayed: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
         self._file, self._tier, self._digests = file, tier, digests
@@ -88,7 +88,7 @@ class Store:
             lines.append({"machine": name, **machine})
         stored = {
             **run,
-            "settings": self._digests[run["arm"]],
+            "settings": (self._digests or {})[run["arm"]],
             **self._code,
             "on": name,
         }
@@ -138,6 +138,8 @@ class Store:
             self._machines[entry.pop("machine")] = entry
         else:
             self._check_run(entry, where)
+            if self._digests is not None:
+                self._check_settings(entry, where, self._digests)
             self._keep(entry)
 
     def _keep(self, run: Run) -> None:
@@ -148,7 +150,11 @@ class Store:
         missing = {*KEY, "settings", "version", "on", "words"} - run.keys()
         if missing:
             raise ResultsError(f"{where}: the run lacks {', '.join(sorted(missing))}")
-        wanted = self._digests.get(run["arm"])
+        if key_of(run) in self.keys:
+            raise ResultsError(f"{where}: the run {key_of(run)} is there twice; delete one")
+
+    def _check_settings(self, run: Run, where: str, digests: Mapping[str, str]) -> None:
+        wanted = digests.get(run["arm"])
         if wanted is None:
             raise ResultsError(f"{where}: there is no arm {run['arm']!r} any more; delete its runs")
         same = self._replayed.get(run["arm"], {})
@@ -157,8 +163,6 @@ class Store:
                 f"{where}: {run['arm']} was run with other settings ({run['settings']}, now "
                 f"{wanted}); delete its runs or give another file"
             )
-        if key_of(run) in self.keys:
-            raise ResultsError(f"{where}: the run {key_of(run)} is there twice; delete one")
 
 
 def key_of(run: Mapping[str, Any]) -> Key:

@@ -78,10 +78,9 @@ def demo(
     at_once = min(seeds * len(chosen), workers or os.cpu_count() or 1)
     if real and model is None and not workers:
         at_once = runs_in_memory(at_once)
+    base = _base(model) if real else None
     folder = new_folder(out, "demo")
-    base = None if model is None else Path(model)
-    if real and base is None:
-        base = _smollm2()
+    if real and model is None:
         in_all = minutes() * rollouts / usual * math.ceil(seeds * len(chosen) / at_once)
         note = f"; {at_once} at once, without a GPU about {in_all:.0f} minutes, if each has its own core"
     from prompt_coevo.demo.job import Job
@@ -172,8 +171,14 @@ def _check_settings(
             settings_of(spec, World(), 0, reflection)
 
 
-def _smollm2() -> Path:
-    """Return the folder of SmolLM2; make it if needed."""
+def _base(model: str | None) -> Path:
+    """Return `--model`, if its tokenizer can be loaded, or the folder of SmolLM2, made if needed. Raises
+    CoevoError."""
+    if model is not None:
+        from prompt_coevo.demo.unnamed.load import load_tokenizer
+
+        load_tokenizer(model)
+        return Path(model)
     from prompt_coevo.demo.smollm2 import smollm2_folder
 
     return smollm2_folder()

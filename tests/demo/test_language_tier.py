@@ -5,7 +5,10 @@ from __future__ import annotations
 import importlib
 import json
 import math
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -26,8 +29,8 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Load:
     monkeypatch.syspath_prepend(str(METHODS))
 
     def loaded(**variables: str) -> ModuleType:
-        for name in ("COEVO_MODEL", "COEVO_QUESTIONS", "COEVO_TEACHER", "COEVO_ROLLOUTS"):
-            monkeypatch.delenv(name, raising=False)
+        for name in ("MODEL", "QUESTIONS", "TOKENS", "TEACHER", "ROLLOUTS"):
+            monkeypatch.delenv(f"COEVO_{name}", raising=False)
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
         return importlib.reload(importlib.import_module("language_model"))
@@ -65,15 +68,11 @@ def test_every_variable_is_in_the_hash_of_each_arm(load: Load, name: str, value:
     assert not set(usual.values()) & set(other.values())
 
 
-def test_questions_and_tokens_are_in_the_hash(
-    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_questions_and_tokens_are_in_the_hash(load: Load, tmp_path: Path) -> None:
     file = str(lines(tmp_path, *SUMS))
     usual = hashes(load())
     asked = hashes(load(COEVO_QUESTIONS=file))
-    monkeypatch.setenv("COEVO_TOKENS", "9")
-    longer = hashes(load(COEVO_QUESTIONS=file))
-    monkeypatch.delenv("COEVO_TOKENS")
+    longer = hashes(load(COEVO_QUESTIONS=file, COEVO_TOKENS="9"))
     lines(tmp_path, *SUMS[1:])
     changed = hashes(load(COEVO_QUESTIONS=file))
     seen = [set(one.values()) for one in (usual, asked, longer, changed)]
@@ -194,25 +193,66 @@ def test_a_teacher_draws_from_a_file(load: Load, tmp_path: Path) -> None:
     load()
 
 
-def test_a_run_with_patterns_and_a_teachers_file(load: Load, tmp_path: Path) -> None:
-    shutil.copytree(base_path(World()), tmp_path / "model")
-    file = tmp_path / "instructions.txt"
-    file.write_text("Shout.\n", "utf-8")
-    tier = load(
-        COEVO_MODEL=str(tmp_path / "model"),
-        COEVO_QUESTIONS=str(lines(tmp_path, *FORMS)),
-        COEVO_TEACHER=str(file),
-        COEVO_TOKENS="4",
-        COEVO_ROLLOUTS="64",
+def methods(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        (sys.executable, str(METHODS), *arguments),
+        cwd=folder,
+        env={name: at for name, at in os.environ.items() if not name.startswith("COEVO_")},
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    tier.check(tier.plan(["grpo", "stream"], 1, None))
-    run = json.loads(json.dumps(tier.run("unnamed", "stream", 0, 0)))
-    page = importlib.reload(importlib.import_module("language_page"))
-    told = page.summary([run])
-    assert "| | runs | all questions | area | minus GRPO | training |" in told
-    assert "| | asked | shouted |\n" in told
-    assert set(run["curve"]) == {"asked", "shouted", "hard"}
-    load()
+
+
+def test_another_model_patterns_and_a_teachers_file_are_given_as_options(tmp_path: Path) -> None:
+    shutil.copytree(base_path(World()), tmp_path / "model")
+    lines(tmp_path, *FORMS)
+    (tmp_path / "instructions.txt").write_text("Shout.\n", "utf-8")
+    asked = ("--model", "model", "--questions", "questions.jsonl", "--rollouts", "64")
+    asked += (
+        "--teacher",
+        "instructions.txt",
+        "--arms",
+        "grpo,stream",
+        "--seeds",
+        "1",
+        "--draws",
+        "1",
+    )
+    made = methods(
+        tmp_path, "run", "language_model", *asked, "--tokens", "4", "--json", "runs.jsonl"
+    )
+    assert made.returncode == 0, made.stderr[-2000:]
+    runs = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_text("utf-8").splitlines()]
+    for run in runs[2:]:
+        assert set(run["curve"]) == {"asked", "shouted", "hard"}
+        assert run["budget"] == 64
+    shown = methods(tmp_path, "render", "--json", "runs.jsonl")
+    assert "| | runs | all questions | area | minus GRPO | training |" in shown.stdout
+    assert "| | asked | shouted |\n" in shown.stdout
+    assert "\n| stream | 1 |" in shown.stdout
+    other = methods(
+        tmp_path, "run", "language_model", *asked, "--tokens", "5", "--json", "runs.jsonl"
+    )
+    assert "grpo was run with other settings" in other.stderr
+    published = methods(tmp_path, "run", "language_model", *asked)
+    assert "the settings of grpo, stream are not the published runs'" in published.stderr
+    assert other.returncode == published.returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("tabular", "--model", "m"), "--model has no effect on the tier tabular"),
+        (("language_model", "--teacher", " "), "--teacher is empty; give a value, or leave it out"),
+    ],
+)
+def test_options_that_would_have_no_effect_are_refused(
+    tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    refused = methods(tmp_path, "run", *arguments)
+    assert refused.stderr.startswith(f"error: {said}")
+    assert refused.returncode == 2
 
 
 def test_what_cannot_run_is_said_before(
@@ -220,7 +260,9 @@ def test_what_cannot_run_is_said_before(
 ) -> None:
     from store import ResultsError
 
-    asked = load(COEVO_QUESTIONS=str(lines(tmp_path, *SUMS)), COEVO_MODEL="a-model")
+    shutil.copytree(base_path(World()), tmp_path / "base")
+    base = str(tmp_path / "base")
+    asked = load(COEVO_QUESTIONS=str(lines(tmp_path, *SUMS)), COEVO_MODEL=base)
     asked.check(asked.plan(["grpo"], 1, None))
     with pytest.raises(
         ResultsError, match=r"stream: the built-in teachers know nothing of the quest"
@@ -234,29 +276,33 @@ def test_what_cannot_run_is_said_before(
     nowhere = load(COEVO_MODEL=str(tmp_path / "nowhere"))
     with pytest.raises(ResultsError, match=r"nowhere: there is no config\.json in this folder"):
         nowhere.check(nowhere.plan(["grpo"], 1, None))
-    shutil.copytree(base_path(World()), tmp_path / "base")
+    named = load(COEVO_MODEL=base, COEVO_TEACHER="instructions.txt")
+    with pytest.raises(ResultsError, match=r"--teacher instructions\.txt: there is no such file"):
+        named.check(named.plan(["stream"], 1, None))
+    load(COEVO_MODEL=base).check([("unnamed", "stream", 0, 0)])
+    with pytest.raises(ResultsError, match="--tokens has no effect without --questions"):
+        load(COEVO_MODEL=base, COEVO_TOKENS="9").check([("unnamed", "grpo", 0, 0)])
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(ResultsError, match="cannot load a tokenizer from owner/name: "):
+        load(COEVO_MODEL="owner/name").check([("unnamed", "grpo", 0, 0)])
+    for value in ("many", "²", "31"):
+        with pytest.raises(
+            ResultsError, match=f"--rollouts {value}: a number, at least 32, is wanted"
+        ):
+            load(COEVO_ROLLOUTS=value)
+    few = load(COEVO_MODEL=base, COEVO_ROLLOUTS="63")
+    few.check(few.plan(["grpo"], 1, None))
+    with pytest.raises(
+        ResultsError, match="--rollouts 63 are too few for a step of opposites-grpo"
+    ):
+        few.check(few.plan(["opposites-grpo"], 1, None))
+    (tmp_path / "instructions.txt").write_text("\n \n", "utf-8")
+    empty = load(COEVO_MODEL=base, COEVO_TEACHER="instructions.txt")
+    with pytest.raises(ResultsError, match=r"instructions\.txt: there is no instruction in this"):
+        empty.check(empty.plan(["stream"], 1, None))
     (tmp_path / "base" / "chat_template.jinja").unlink()
     with pytest.raises(ResultsError, match="has no chat template: give an instruction-tuned"):
         load(COEVO_MODEL="base").check([("unnamed", "grpo", 0, 0)])
-    named = load(COEVO_MODEL="owner/name", COEVO_TEACHER="instructions.txt")
-    with pytest.raises(
-        ResultsError, match=r"COEVO_TEACHER=instructions\.txt: there is no such file"
-    ):
-        named.check(named.plan(["stream"], 1, None))
-    load(COEVO_MODEL="owner/name").check([("unnamed", "stream", 0, 0)])
-    for value in ("many", "²", "31"):
-        with pytest.raises(
-            ResultsError, match=f"COEVO_ROLLOUTS={value}: a number, at least 32, is wanted"
-        ):
-            load(COEVO_ROLLOUTS=value)
-    few = load(COEVO_MODEL="owner/name", COEVO_ROLLOUTS="63")
-    few.check(few.plan(["grpo"], 1, None))
-    with pytest.raises(ResultsError, match="=63 are too few for a step of opposites-grpo"):
-        few.check(few.plan(["opposites-grpo"], 1, None))
-    (tmp_path / "instructions.txt").write_text("\n \n", "utf-8")
-    empty = load(COEVO_MODEL="owner/name", COEVO_TEACHER="instructions.txt")
-    with pytest.raises(ResultsError, match=r"instructions\.txt: there is no instruction in this"):
-        empty.check(empty.plan(["stream"], 1, None))
     load()
 
 
@@ -268,7 +314,7 @@ def test_other_weights_in_the_usual_place_are_refused(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     shutil.copytree(base_path(World()), tmp_path / "prompt-coevo-models" / "SmolLM2-135M-Instruct")
     tier = load()
-    with pytest.raises(ResultsError, match="are not those of the published runs: set COEVO_MODEL"):
+    with pytest.raises(ResultsError, match="are not those of the published runs: give this folder"):
         tier.check(tier.plan(["grpo"], 1, None))
     monkeypatch.delenv("XDG_CACHE_HOME")
     load()

@@ -91,6 +91,18 @@ def test_a_model_without_a_chat_template_is_refused(tmp_path: Path) -> None:
     failed = run_demo(tmp_path, "--real", "--model", "model", "--budget", "192", "--arms", "grpo")
     assert failed.returncode == 2
     assert failed.stderr.endswith("has no chat template: give an instruction-tuned model\n")
+    assert [found.name for found in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_name_that_the_hub_does_not_have_is_refused_before_the_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    failed = run_demo(tmp_path, "--real", "--model", "owner/name")
+    assert failed.returncode == 2
+    assert failed.stderr.startswith("error: transformers cannot load a tokenizer from owner/name: ")
+    assert failed.stderr.count("\n") == 1
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("damage", ["no weights", "half of the weights", "an empty configuration"])
