@@ -208,10 +208,13 @@ def jobs() -> int:
     """
     import torch
 
-    if QUESTIONS or torch.cuda.is_available() or fingerprint(MODEL) != PUBLISHED:
-        return 1
+    from prompt_coevo.demo.unnamed.load import least_memory, memory_to_train_in
+
+    other = fingerprint(MODEL) != PUBLISHED
+    most = 1 if other or QUESTIONS or torch.cuda.is_available() else os.cpu_count() or 1
     try:
-        return runs_in_memory(os.cpu_count() or 1, "--jobs 1")
+        one = least_memory(MODEL) if other else None
+        return runs_in_memory(most, "--jobs 1", one=one, free=memory_to_train_in())
     except SettingsError as error:
         raise ResultsError(str(error)) from None
 

@@ -76,8 +76,8 @@ def demo(
     _check_settings(chosen, reflection, real)
     require("trl", "matplotlib", extra="demo", purpose="the demo")
     at_once = min(seeds * len(chosen), workers or os.cpu_count() or 1)
-    if real and model is None and not workers:
-        at_once = runs_in_memory(at_once)
+    if real and not workers:
+        at_once = _fitting(at_once, model)
     base = _base(model) if real else None
     folder = new_folder(out, "demo")
     if real and model is None:
@@ -169,6 +169,15 @@ def _check_settings(
             Settings(reflection=reflection or {"function": str}, **spec.values)
         elif spec.coevolves:
             settings_of(spec, World(), 0, reflection)
+
+
+def _fitting(most: int, model: str | None) -> int:
+    """Return how many runs fit into memory, at most `most`. Raises SettingsError if not even one does."""
+    if model is None:
+        return runs_in_memory(most)
+    from prompt_coevo.demo.unnamed.load import least_memory, memory_to_train_in
+
+    return runs_in_memory(most, one=least_memory(model), free=memory_to_train_in())
 
 
 def _base(model: str | None) -> Path:

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from prompt_coevo.demo.unnamed.load import least_memory, load_model
 from prompt_coevo.demo.world import World, base_path
 from prompt_coevo.machine import computes_bfloat16
 
@@ -339,15 +340,27 @@ def test_runs_at_once_are_as_many_as_the_memory_holds(
 ) -> None:
     from store import ResultsError
 
-    from prompt_coevo.demo.unnamed import arms
+    from prompt_coevo.demo.unnamed.arms import memory
 
-    assert load(COEVO_MODEL="owner/name").jobs() == 1
+    monkeypatch.setattr("os.cpu_count", lambda: 64)
+
+    def room_for(size: int) -> None:
+        monkeypatch.setattr("prompt_coevo.demo.unnamed.load.memory_to_train_in", lambda: size)
+
+    base = str(base_path(World()))
+    one = least_memory(base)
+    assert one == 16 * load_model(base).num_parameters()
+    other = load(COEVO_MODEL=base)
+    room_for(3 * one)
+    assert other.jobs() == 1
+    room_for(one - 1)
+    with pytest.raises(ResultsError, match="or give --jobs 1 to try it"):
+        other.jobs()
     tier = load()
     monkeypatch.setattr(tier, "fingerprint", lambda model: tier.PUBLISHED)
-    monkeypatch.setattr("os.cpu_count", lambda: 64)
-    monkeypatch.setattr(arms, "free_memory", lambda: 3 * arms.memory())
+    room_for(3 * memory())
     assert tier.jobs() == 3
-    monkeypatch.setattr(arms, "free_memory", lambda: 1_000_000_000)
+    room_for(memory() - 1)
     with pytest.raises(ResultsError, match="or give --jobs 1 to try it"):
         tier.jobs()
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -100,9 +101,24 @@ def test_a_name_that_the_hub_does_not_have_is_refused_before_the_runs(
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     failed = run_demo(tmp_path, "--real", "--model", "owner/name")
     assert failed.returncode == 2
-    assert failed.stderr.startswith("error: transformers cannot load a tokenizer from owner/name: ")
+    assert failed.stderr.startswith("error: transformers cannot load a model from owner/name: ")
     assert failed.stderr.count("\n") == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_a_model_that_no_memory_holds_is_refused_before_the_runs(tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(base_path(World()), model)
+    config = json.loads((model / "config.json").read_text("utf-8"))
+    (model / "config.json").write_text(json.dumps({**config, "vocab_size": 10**10}), "utf-8")
+    failed = run_demo(tmp_path, "--real", "--model", "model")
+    assert failed.returncode == 2
+    assert re.fullmatch(
+        r"error: a run needs at least \d+\.\d GB of memory, and \d+\.\d GB are free: close other programs, "
+        r"or give --workers 1 to try it all the same\n",
+        failed.stderr,
+    )
+    assert [found.name for found in tmp_path.iterdir()] == ["model"]
 
 
 @pytest.mark.parametrize("damage", ["no weights", "half of the weights", "an empty configuration"])

@@ -44,17 +44,20 @@ def memory() -> int:
     return MEMORY if computes_bfloat16() else MEMORY_IN_FLOAT32
 
 
-def runs_in_memory(most: int, anyway: str = "--workers 1") -> int:
-    """Return how many runs fit into free memory, at most `most`.
+def runs_in_memory(
+    most: int, anyway: str = "--workers 1", *, one: int | None = None, free: int | None = None
+) -> int:
+    """Return how many runs of SmolLM2 fit into this machine's free memory, at most `most`; or runs of `one`
+    bytes each into `free` bytes.
 
     Raises SettingsError if not even one fits; it names the option that tries `anyway`.
     """
-    free, one = free_memory(), memory()
+    free, one = free_memory() if free is None else free, one or memory()
     if free is None:
         return most
     if free < one:
         raise SettingsError(
-            f"a run needs {shown(one)} of memory, and {shown(free)} are free: close other programs, or "
-            f"give {anyway} to try it all the same"
+            f"a run needs at least {shown(one)} of memory, and {shown(free)} are free: close other "
+            f"programs, or give {anyway} to try it all the same"
         )
     return min(most, free // one)

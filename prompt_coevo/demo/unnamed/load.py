@@ -5,13 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 import torch
 import transformers
 
 from prompt_coevo.demo.unnamed.values import CHAT
 from prompt_coevo.errors import SettingsError
+from prompt_coevo.machine import free_memory
 from prompt_coevo.visible import in_a_line
+
+_BYTES: Final = 16
+"""Per parameter, in float32: the weight, its gradient, and Adam's two moments."""
 
 
 def load_model(model: object, dtype: torch.dtype = torch.float32) -> transformers.PreTrainedModel:
@@ -40,6 +45,22 @@ def load_model(model: object, dtype: torch.dtype = torch.float32) -> transformer
 def _anywhere(name: str) -> str:
     """Return a weight's name without the number of its layer."""
     return re.sub(r"\d+", "N", name)
+
+
+def least_memory(model: object) -> int:
+    """Return the bytes that training a model takes, without activations; reads its configuration only.
+
+    Raises SettingsError for a model that cannot be found, or is none that writes text.
+    """
+    with _loading("model", model), torch.device("meta"):
+        config = transformers.AutoConfig.from_pretrained(model)
+        empty = transformers.AutoModelForCausalLM.from_config(config)
+    return _BYTES * int(empty.num_parameters())
+
+
+def memory_to_train_in() -> int | None:
+    """Return the free bytes of the GPU, or of this machine if it has none; None if it does not tell."""
+    return torch.cuda.mem_get_info()[0] if torch.cuda.is_available() else free_memory()
 
 
 def load_tokenizer(model: object) -> transformers.PreTrainedTokenizerBase:

@@ -134,5 +134,7 @@ def test_runs_at_once_are_as_many_as_the_memory_holds(monkeypatch: pytest.Monkey
     monkeypatch.setattr(arms, "free_memory", lambda: None)
     assert arms.runs_in_memory(8) == 8
     monkeypatch.setattr(arms, "free_memory", lambda: 1_000_000_000)
-    with pytest.raises(SettingsError, match=r"needs 5\.5 GB of memory, and 1\.0 GB are free"):
+    with pytest.raises(
+        SettingsError, match=r"needs at least 5\.5 GB of memory, and 1\.0 GB are free"
+    ):
         arms.runs_in_memory(1)
