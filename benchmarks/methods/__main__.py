@@ -1,7 +1,7 @@
 """Compare methods at equal cost: one resumable command for all runs.
 
     python benchmarks/methods run TIER [--arms A,B] [--seeds N] [--draws N] [--jobs N] [--json FILE]
-    python benchmarks/methods run language_model --model M [--questions FILE] [...] --json FILE
+    python benchmarks/methods run language_model [--model M] [--questions FILE] [...] --json FILE
     python benchmarks/methods render [--json FILE]      fills the pages' tables, draws their pictures
     python benchmarks/methods freeze TIER       writes down the hashes of the settings, before the runs
     python benchmarks/methods replay TIER [--arms A,B]   proves that renamed settings mean the same
@@ -52,9 +52,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run.add_argument("tier", choices=TIERS)
     run.add_argument("--arms", help="separated by commas; all by default")
     run.add_argument("--seeds", type=_some, help="so many, in place of the table's")
-    run.add_argument("--draws", type=_some, help="of the world; so many, in place of the table's")
     run.add_argument(
-        "--jobs", type=_some, help="at once; by default one per core, if memory allows"
+        "--draws", type=_some, help="of the world, or splits of the questions: the first so many"
+    )
+    run.add_argument(
+        "--jobs",
+        type=_some,
+        help="at once; by default one per core, if memory allows, and one with --model or --questions",
     )
     run.add_argument("--json", type=Path, help="the file of lines; the published one by default")
     own = run.add_argument_group("language_model only")
@@ -82,6 +86,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--json", type=Path, help="print a table of these runs of the tier language_model instead"
     )
     options = parser.parse_args(arguments)
+    for name in OWN:  # what was left there would change settings that nobody gave
+        os.environ.pop(_variable(name), None)
     from store import ResultsError, Store
 
     try:
@@ -140,7 +146,7 @@ def _run(options: argparse.Namespace) -> None:
                 raise ResultsError(f"--{name} has no effect on the tier {options.tier}")
             if not value.strip():
                 raise ResultsError(f"--{name} is empty; give a value, or leave it out")
-            os.environ[f"COEVO_{name.upper()}"] = value
+            os.environ[_variable(name)] = value
     tier = importlib.import_module(options.tier)
     arms = list(tier.ARMS) if options.arms is None else options.arms.split(",")
     if unknown := [name for name in arms if name not in tier.ARMS]:
@@ -152,13 +158,22 @@ def _run(options: argparse.Namespace) -> None:
     tier.check(keys)
     current, frozen = digests(tier), _frozen().get(options.tier, {})
     changed = [name for name in arms if current[name] != frozen.get(name)]
-    if changed and options.json is None:
+    if changed and (options.json is None or _is_published(options.json)):
+        freeze = f", or freeze these first: python benchmarks/methods freeze {options.tier}"
         raise ResultsError(
-            f"the settings of {', '.join(changed)} are not the published runs': give --json another file, "
-            f"or freeze them before they are run: python benchmarks/methods freeze {options.tier}"
+            f"the published runs of {', '.join(changed)} have other settings: give --json a file of your "
+            f"own{'' if any(getattr(options, name) for name in OWN) else freeze}"
         )
     usual = getattr(tier, "jobs", lambda: os.cpu_count() or 1)
     run_all(keys, tier.run, _store(options.tier, options.json), options.jobs or usual())
+
+
+def _variable(option: str) -> str:
+    return f"COEVO_{option.upper()}"
+
+
+def _is_published(file: Path) -> bool:
+    return file.resolve().parent == RESULTS and file.name.startswith("methods_")
 
 
 def _freeze(name: str) -> None:

@@ -34,7 +34,7 @@ from prompt_coevo.errors import CoevoError, SettingsError
 
 HEADLINE: Final = ("grpo", "stream", "p2o")
 _IN_BOTH_SPLITS: Final = (*HEADLINE, "sft")
-SEEDS: Final = tuple(range(3))
+SEEDS: Final = 3
 DRAWS: Final = (0, 1)
 """Splits of the questions."""
 STEP: Final = (
@@ -137,11 +137,15 @@ def questions(draw: int, world: str = WORLD) -> Questions:
 
 def plan(arms: Sequence[str], seeds: int | None, draws: int | None) -> list[Key]:
     """Return the runs of the published table, seed by seed: some arms in both splits, the others in the
-    first; or this many seeds and splits of each."""
+    first; or so many seeds and the first splits of each."""
     keys: list[Key] = []
     for name in arms:
         splits = DRAWS[: draws or (len(DRAWS) if name in _IN_BOTH_SPLITS else 1)]
-        keys += [(ARMS[name].world, name, seed, draw) for draw in splits for seed in SEEDS[:seeds]]
+        keys += [
+            (ARMS[name].world, name, seed, draw)
+            for draw in splits
+            for seed in range(seeds or SEEDS)
+        ]
     return sorted(keys, key=lambda key: (key[3], key[1] not in HEADLINE, key[2]))
 
 
@@ -180,6 +184,10 @@ def check(keys: Sequence[Key]) -> None:
         raise ResultsError(
             f"{', '.join(own)}: the built-in teachers know nothing of the questions in {QUESTIONS}; give "
             "--teacher a litellm model or a file of instructions"
+        )
+    if TEACHER and not own:
+        raise ResultsError(
+            "--teacher has no effect on these arms: they ask none, or bring their own"
         )
     built_in = [
         name

@@ -72,7 +72,13 @@ _ANSWERS: Final = 2
 
 def summary(runs: Sequence[Run]) -> str:
     """Make tables for each world of runs of another model, or with questions from a file: of all questions
-    together, and of each family."""
+    together, and of each family. Raises ResultsError for no runs, or an unknown arm."""
+    if not runs:
+        raise ResultsError("there are no runs in this file")
+    if unknown := {run["arm"] for run in runs} - language_model.ARMS.keys():
+        raise ResultsError(
+            f"there is no arm {', '.join(sorted(unknown))} any more; delete its runs"
+        )
     worlds = dict.fromkeys(run["world"] for run in runs)
     return "\n\n".join(
         _of_one_world([run for run in runs if run["world"] == world]) for world in worlds

@@ -39,7 +39,7 @@ class ResultsError(Exception):
 class Store:
     """Hold the runs of one tier.
 
-    `digests` has the hash of every arm's current settings; without them any are read, and none added.
+    `digests` has the hash of every arm's current settings; without them runs with any are read, none added.
     `replayed` has, by arm and older hash, the hash that a replayed run proved to mean the same.
     """
 
@@ -78,6 +78,7 @@ class Store:
 
     def add(self, run: Mapping[str, Any]) -> Run:
         """Write a run down, with its hash of settings, version and machine, and the commit if known."""
+        assert self._digests is not None, "opened for reading only"
         lines: list[Mapping[str, Any]] = []
         if self._is_new:
             lines.append({"schema": SCHEMA, "tier": self._tier})
@@ -88,7 +89,7 @@ class Store:
             lines.append({"machine": name, **machine})
         stored = {
             **run,
-            "settings": (self._digests or {})[run["arm"]],
+            "settings": self._digests[run["arm"]],
             **self._code,
             "on": name,
         }

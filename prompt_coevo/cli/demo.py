@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from prompt_coevo.cli.output import new_folder
+from prompt_coevo.cli.output import new_folder, unused_folder
 from prompt_coevo.demo.arms import ARMS, BUDGET, Arm, arm
 from prompt_coevo.demo.unnamed.arms import ARMS as UNNAMED_ARMS
 from prompt_coevo.demo.unnamed.arms import BUDGET as UNNAMED_BUDGET
@@ -78,8 +78,9 @@ def demo(
     at_once = min(seeds * len(chosen), workers or os.cpu_count() or 1)
     if real and not workers:
         at_once = _fitting(at_once, model)
+    folder = unused_folder(out, "demo")
     base = _base(model) if real else None
-    folder = new_folder(out, "demo")
+    new_folder(folder, "demo")
     if real and model is None:
         in_all = minutes() * rollouts / usual * math.ceil(seeds * len(chosen) / at_once)
         note = f"; {at_once} at once, without a GPU about {in_all:.0f} minutes, if each has its own core"

@@ -68,19 +68,30 @@ def write_file(path: Path, text: str) -> None:
         ) from None
 
 
-def new_folder(out: Path | None, name: str) -> Path:
-    """Create an empty folder for output and return it; by default runs/ plus this name and the time.
-
-    Raises SettingsError.
-    """
+def unused_folder(out: Path | None, name: str) -> Path:
+    """Return a folder for output that is empty or does not exist yet; by default runs/ plus this name and
+    the time. Raises SettingsError."""
     folder = out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        occupied = any(folder.iterdir())
+        occupied = folder.exists() and any(folder.iterdir())
     except OSError as error:
-        raise SettingsError(
-            f"the folder {folder} cannot be used: {error.strerror}; give --out another one"
-        ) from None
+        raise _unusable(folder, error) from None
     if occupied:
         raise SettingsError(f"the folder {folder} is not empty; give --out a new one")
     return folder
+
+
+def new_folder(out: Path | None, name: str) -> Path:
+    """Create the folder that `unused_folder` finds, and return it. Raises SettingsError."""
+    folder = unused_folder(out, name)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unusable(folder, error) from None
+    return folder
+
+
+def _unusable(folder: Path, error: OSError) -> SettingsError:
+    return SettingsError(
+        f"the folder {folder} cannot be used: {error.strerror}; give --out another one"
+    )

@@ -49,9 +49,11 @@ def default_folder() -> Path:
 
 
 def fingerprint(model: str) -> str:
-    """Hash the weights in a model's folder; without weights, return the name."""
-    weights = Path(model) / _WEIGHTS
-    return _sha256(weights)[:12] if weights.exists() else model
+    """Hash the weights in a model's folder, in one file or several; without weights, return the name."""
+    found = [_sha256(file) for file in sorted(Path(model).glob("*.safetensors"))]
+    if len(found) > 1:
+        return hashlib.sha256("".join(found).encode()).hexdigest()[:12]
+    return found[0][:12] if found else model
 
 
 def is_folder(model: str) -> bool:

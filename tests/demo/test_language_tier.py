@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from prompt_coevo.demo.smollm2 import fingerprint
 from prompt_coevo.demo.unnamed.load import least_memory, load_model
 from prompt_coevo.demo.world import World, base_path
 from prompt_coevo.machine import computes_bfloat16
@@ -194,11 +195,15 @@ def test_a_teacher_draws_from_a_file(load: Load, tmp_path: Path) -> None:
     load()
 
 
+OWN = ("model", "questions", "tokens", "teacher", "rollouts")
+
+
 def methods(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command where each option's variable is left from something else."""
     return subprocess.run(
         (sys.executable, str(METHODS), *arguments),
         cwd=folder,
-        env={name: at for name, at in os.environ.items() if not name.startswith("COEVO_")},
+        env={**os.environ, **{f"COEVO_{name.upper()}": "1" for name in OWN}},
         capture_output=True,
         text=True,
         check=False,
@@ -228,6 +233,7 @@ def test_another_model_patterns_and_a_teachers_file_are_given_as_options(tmp_pat
     for run in runs[2:]:
         assert set(run["curve"]) == {"asked", "shouted", "hard"}
         assert run["budget"] == 64
+        assert run["model"] == fingerprint(str(tmp_path / "model"))
     shown = methods(tmp_path, "render", "--json", "runs.jsonl")
     assert "| | runs | all questions | area | minus GRPO | training |" in shown.stdout
     assert "| | asked | shouted |\n" in shown.stdout
@@ -236,24 +242,28 @@ def test_another_model_patterns_and_a_teachers_file_are_given_as_options(tmp_pat
         tmp_path, "run", "language_model", *asked, "--tokens", "5", "--json", "runs.jsonl"
     )
     assert "grpo was run with other settings" in other.stderr
-    published = methods(tmp_path, "run", "language_model", *asked)
-    assert "the settings of grpo, stream are not the published runs'" in published.stderr
-    assert other.returncode == published.returncode == 2
+    assert other.returncode == 2
+    ours = str(METHODS.parent / "results" / "methods_language_model.jsonl")
+    for where in ((), ("--json", ours)):
+        published = methods(tmp_path, "run", "language_model", *asked, *where)
+        assert published.returncode == 2
+        assert published.stderr == (
+            "error: the published runs of grpo, stream have other settings: give --json a file of your "
+            "own\n"
+        )
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("tabular", "--model", "m"), "--model has no effect on the tier tabular"),
-        (("language_model", "--teacher", " "), "--teacher is empty; give a value, or leave it out"),
-    ],
-)
-def test_options_that_would_have_no_effect_are_refused(
-    tmp_path: Path, arguments: tuple[str, ...], said: str
-) -> None:
-    refused = methods(tmp_path, "run", *arguments)
-    assert refused.stderr.startswith(f"error: {said}")
+@pytest.mark.parametrize("name", OWN)
+def test_options_of_another_tier_are_refused(tmp_path: Path, name: str) -> None:
+    refused = methods(tmp_path, "run", "tabular", f"--{name}", "1")
     assert refused.returncode == 2
+    assert refused.stderr == f"error: --{name} has no effect on the tier tabular\n"
+
+
+def test_an_empty_option_is_refused(tmp_path: Path) -> None:
+    refused = methods(tmp_path, "run", "language_model", "--teacher", " ")
+    assert refused.returncode == 2
+    assert refused.stderr == "error: --teacher is empty; give a value, or leave it out\n"
 
 
 def test_what_cannot_run_is_said_before(
@@ -281,6 +291,10 @@ def test_what_cannot_run_is_said_before(
     with pytest.raises(ResultsError, match=r"--teacher instructions\.txt: there is no such file"):
         named.check(named.plan(["stream"], 1, None))
     load(COEVO_MODEL=base).check([("unnamed", "stream", 0, 0)])
+    asking = load(COEVO_MODEL=base, COEVO_TEACHER="openai/other")
+    asking.check(asking.plan(["grpo", "stream"], 1, None))
+    with pytest.raises(ResultsError, match="--teacher has no effect on these arms: they ask none"):
+        asking.check(asking.plan(["grpo", "blind"], 1, None))
     with pytest.raises(ResultsError, match="--tokens has no effect without --questions"):
         load(COEVO_MODEL=base, COEVO_TOKENS="9").check([("unnamed", "grpo", 0, 0)])
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
@@ -393,6 +407,10 @@ def test_runs_and_what_is_made_of_them(
     with pytest.raises(ResultsError, match="multiplied in bfloat16, others in float32: keep one"):
         page.blocks(mixed)
     assert "| stream | 1 |" in page.summary(runs)
+    with pytest.raises(ResultsError, match="there is no arm gone any more; delete its runs"):
+        page.summary([*runs, {**runs[0], "arm": "gone"}])
+    with pytest.raises(ResultsError, match="there are no runs in this file"):
+        page.summary([])
     published = [{**run, "model": tier.PUBLISHED} for run in runs]
     for kept in (published, published[:1], published[1:], []):
         for block in page.blocks(kept).values():

@@ -95,7 +95,7 @@ def test_a_model_without_a_chat_template_is_refused(tmp_path: Path) -> None:
     assert [found.name for found in tmp_path.iterdir()] == ["model"]
 
 
-def test_a_name_that_the_hub_does_not_have_is_refused_before_the_runs(
+def test_a_name_that_is_not_found_is_refused_before_the_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
@@ -104,6 +104,16 @@ def test_a_name_that_the_hub_does_not_have_is_refused_before_the_runs(
     assert failed.stderr.startswith("error: transformers cannot load a model from owner/name: ")
     assert failed.stderr.count("\n") == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_is_not_empty_is_refused_before_a_model_is_made(tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "kept").touch()
+    for model in ([], ["--model", "owner/name"]):
+        failed = run_demo(tmp_path, "--real", "--out", "full", "--workers", "1", *model)
+        assert failed.returncode == 2
+        assert failed.stderr == "error: the folder full is not empty; give --out a new one\n"
+        assert not failed.stdout
 
 
 def test_a_model_that_no_memory_holds_is_refused_before_the_runs(tmp_path: Path) -> None:

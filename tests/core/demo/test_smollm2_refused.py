@@ -22,7 +22,7 @@ from helpers.smollm2_package import (
     write_wheel,
 )
 from prompt_coevo.demo import smollm2
-from prompt_coevo.demo.smollm2 import GGUF, LICENCE, PACKAGE, is_folder
+from prompt_coevo.demo.smollm2 import GGUF, LICENCE, PACKAGE, fingerprint, is_folder
 from prompt_coevo.errors import CoevoError
 
 pytestmark = pytest.mark.usefixtures("tiny")
@@ -261,3 +261,21 @@ def test_a_folder_is_no_name_on_the_hub(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "here").mkdir()
     assert is_folder(folder)
+
+
+def test_weights_are_known_by_their_content_in_one_file_or_several(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not by how the folder is written."""
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "model.safetensors").write_bytes(b"one")
+    whole = fingerprint(str(tmp_path / "model"))
+    assert whole == hashlib.sha256(b"one").hexdigest()[:12]
+    (tmp_path / "model" / "model-00002-of-00002.safetensors").write_bytes(b"two")
+    both = fingerprint(str(tmp_path / "model"))
+    (tmp_path / "model" / "model-00002-of-00002.safetensors").write_bytes(b"other")
+    other = fingerprint(str(tmp_path / "model"))
+    monkeypatch.chdir(tmp_path)
+    assert len({whole, both, other, "owner/name"}) == 4
+    assert fingerprint("./model") == fingerprint("model") == other
+    assert fingerprint("owner/name") == "owner/name"
