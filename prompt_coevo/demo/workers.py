@@ -18,6 +18,8 @@ Submit: TypeAlias = Callable[..., Future[Any]]
 
 _GRACE: Final = 5.0  # seconds for a process to end in order
 _ending = threading.Event()
+_busy = threading.Event()
+"""Whether this process is in a call."""
 
 
 @contextmanager
@@ -55,16 +57,21 @@ def _end_with(pipe: Connection) -> None:
 
 
 def _call(function: Callable[..., Any], *arguments: Any) -> Any:
-    if _ending.is_set():  # the pool had given this process another call already
-        _leave()
+    _busy.set()
     try:
+        if _ending.is_set():  # the pool had given this process another call already
+            sys.exit(1)
         return function(*arguments)
     except SystemExit:
         if _ending.is_set():
             raise
         # Somebody ends this process alone. The pool would take the exception for the call's result.
         os._exit(1)
+    finally:
+        _busy.clear()
 
 
 def _leave(*_: object) -> None:
-    sys.exit(1)
+    # A process that is ending and in no call is on its way out; what it does there is not to be cut off.
+    if _busy.is_set() or not _ending.is_set():
+        sys.exit(1)
