@@ -54,7 +54,9 @@ def demo(
     api_base: str | None = typer.Option(None, help="Base URL of an OpenAI-compatible server."),
     out: Path | None = typer.Option(None, help="Output folder, new or empty."),
     workers: int | None = typer.Option(
-        None, min=1, help="Concurrent runs. By default one per core, as far as memory allows."
+        None,
+        min=1,
+        help="Concurrent runs. By default one per core, as far as memory allows; with --model one.",
     ),
 ) -> None:
     """Train GRPO and the stream side by side under TRL's GRPOTrainer.
@@ -76,9 +78,9 @@ def demo(
     _check_settings(chosen, reflection, real)
     require("trl", "matplotlib", extra="demo", purpose="the demo")
     at_once = min(seeds * len(chosen), workers or os.cpu_count() or 1)
+    folder = unused_folder(out, "demo")
     if real and not workers:
         at_once = _fitting(at_once, model)
-    folder = unused_folder(out, "demo")
     base = _base(model) if real else None
     new_folder(folder, "demo")
     if real and model is None:
@@ -173,12 +175,13 @@ def _check_settings(
 
 
 def _fitting(most: int, model: str | None) -> int:
-    """Return how many runs fit into memory, at most `most`. Raises SettingsError if not even one does."""
+    """Return how many runs to make at once, at most `most`: as many as memory holds of SmolLM2, one of
+    another model, whose activations may take any memory. Raises SettingsError if not even one fits."""
     if model is None:
         return runs_in_memory(most)
     from prompt_coevo.demo.unnamed.load import least_memory, memory_to_train_in
 
-    return runs_in_memory(most, one=least_memory(model), free=memory_to_train_in())
+    return runs_in_memory(1, one=least_memory(model), free=memory_to_train_in())
 
 
 def _base(model: str | None) -> Path:

@@ -12,14 +12,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
+from multiprocessing.util import Finalize
 from typing import Any, Final, TypeAlias
 
 Submit: TypeAlias = Callable[..., Future[Any]]
 
 _GRACE: Final = 5.0  # seconds for a process to end in order
 _ending = threading.Event()
-_busy = threading.Event()
-"""Whether this process is in a call."""
 
 
 @contextmanager
@@ -44,6 +43,7 @@ def _end_with(pipe: Connection) -> None:
     """End this process when nothing has the other end of the pipe open: nobody takes its result."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _leave)
+    Finalize(None, _stay, exitpriority=1000)  # the first thing that a process does on its way out
 
     def wait() -> None:
         with suppress(EOFError):
@@ -57,21 +57,22 @@ def _end_with(pipe: Connection) -> None:
 
 
 def _call(function: Callable[..., Any], *arguments: Any) -> Any:
-    _busy.set()
+    if _ending.is_set():  # the pool had given this process another call already
+        sys.exit(1)
     try:
-        if _ending.is_set():  # the pool had given this process another call already
-            sys.exit(1)
         return function(*arguments)
     except SystemExit:
         if _ending.is_set():
             raise
         # Somebody ends this process alone. The pool would take the exception for the call's result.
         os._exit(1)
-    finally:
-        _busy.clear()
 
 
 def _leave(*_: object) -> None:
-    # A process that is ending and in no call is on its way out; what it does there is not to be cut off.
-    if _busy.is_set() or not _ending.is_set():
-        sys.exit(1)
+    _stay()
+    sys.exit(1)
+
+
+def _stay() -> None:
+    """Let no further SIGTERM cut off what this process does while it ends."""
+    signal.signal(signal.SIGTERM, lambda *_: None)

@@ -110,7 +110,7 @@ def test_a_folder_that_is_not_empty_is_refused_before_a_model_is_made(tmp_path: 
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "kept").touch()
     for model in ([], ["--model", "owner/name"]):
-        failed = run_demo(tmp_path, "--real", "--out", "full", "--workers", "1", *model)
+        failed = run_demo(tmp_path, "--real", "--out", "full", *model)
         assert failed.returncode == 2
         assert failed.stderr == "error: the folder full is not empty; give --out a new one\n"
         assert not failed.stdout

@@ -55,7 +55,9 @@ def test_only_the_mode_filters_and_changes_nothing_else(tmp_path: Path) -> None:
     assert filtered["algo"].pop("dynamic_filtering_enable")
     assert filtered["algo"]["dynamic_filtering_range"] == [0, 1]
     for args in (usual, filtered):
-        assert args["logger"]["wandb"].pop("run_name").startswith("ppo_")  # with the hour and minute
+        assert (
+            args["logger"]["wandb"].pop("run_name").startswith("ppo_")
+        )  # with the hour and minute
     assert filtered == usual
 
 

@@ -7,11 +7,12 @@ import sys
 import textwrap
 from pathlib import Path
 
-PROGRAM = """
-    import atexit, threading, time
+BEGIN = """
+    import atexit, os, signal, threading, time
     from pathlib import Path
     from prompt_coevo.demo import workers
-
+"""
+LATE = """
     leaving = threading.Event()
 
     class Late(threading.Event):
@@ -34,15 +35,63 @@ PROGRAM = """
         with workers.workers(1) as submit:
             submit(fail).result()
 """
+IDLE = """
+    def call():
+        atexit.register(Path("left").touch)
+
+    if __name__ == "__main__":
+        with workers.workers(1) as submit:
+            submit(call).result()
+            os.kill(os.getpid(), signal.SIGKILL)
+"""
+BROKEN = """
+    def survive():
+        try:
+            Path("ready").touch()
+            time.sleep(20)
+        finally:
+            time.sleep(0.3)
+            Path("left").touch()
+
+    def die():
+        while not Path("ready").exists():
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    if __name__ == "__main__":
+        with workers.workers(2) as submit:
+            submit(survive)
+            submit(die).result()
+"""
+
+
+def _run(folder: Path, program: str) -> str:
+    """Run a program and return what it says; then `left` is there, or never will be."""
+    file = folder / "runs.py"
+    file.write_text(textwrap.dedent(BEGIN + program), "utf-8")
+    # Its processes have its standard error, so this also waits for them.
+    ended = subprocess.run(
+        [sys.executable, file], cwd=folder, capture_output=True, text=True, timeout=120, check=False
+    )
+    return ended.stderr
 
 
 def test_a_process_whose_call_failed_leaves_in_order_and_in_silence(tmp_path: Path) -> None:
     """Else a user sees a traceback of what a library does at its exit, or finds its temporary files."""
-    file = tmp_path / "runs.py"
-    file.write_text(textwrap.dedent(PROGRAM), "utf-8")
-    ended = subprocess.run(
-        [sys.executable, file], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert ended.stderr.rstrip().endswith("ValueError: no such model")
-    assert "Exception ignored" not in ended.stderr
+    said = _run(tmp_path, LATE)
+    assert said.rstrip().endswith("ValueError: no such model")
+    assert "Exception ignored" not in said
+    assert (tmp_path / "left").exists()
+
+
+def test_an_idle_process_leaves_in_order_and_at_once_when_its_parent_is_killed(
+    tmp_path: Path,
+) -> None:
+    _run(tmp_path, IDLE)
+    assert (tmp_path / "left").exists()
+
+
+def test_a_second_signal_does_not_interrupt_how_a_call_ends(tmp_path: Path) -> None:
+    """A pool that breaks sends one, and the end of the block another."""
+    assert "BrokenProcessPool" in _run(tmp_path, BROKEN)
     assert (tmp_path / "left").exists()
