@@ -18,7 +18,12 @@ from typing import Any, Final, TypeAlias
 Submit: TypeAlias = Callable[..., Future[Any]]
 
 _GRACE: Final = 5.0  # seconds for a process to end in order
+_AGAIN: Final = (
+    0.25  # seconds until it is told once more: the pool takes some SystemExits for results
+)
 _ending = threading.Event()
+_busy = False  # in a call
+_unwinding = False  # the call is ending by SystemExit
 
 
 @contextmanager
@@ -49,16 +54,20 @@ def _end_with(pipe: Connection) -> None:
         with suppress(EOFError):
             pipe.recv()
         _ending.set()
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
-        time.sleep(_GRACE)
+        until = time.monotonic() + _GRACE
+        while time.monotonic() < until:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+            time.sleep(_AGAIN)
         os._exit(1)
 
     threading.Thread(target=wait, daemon=True).start()
 
 
 def _call(function: Callable[..., Any], *arguments: Any) -> Any:
+    global _busy, _unwinding
     if _ending.is_set():  # the pool had given this process another call already
         sys.exit(1)
+    _busy = True
     try:
         return function(*arguments)
     except SystemExit:
@@ -66,11 +75,15 @@ def _call(function: Callable[..., Any], *arguments: Any) -> Any:
             raise
         # Somebody ends this process alone. The pool would take the exception for the call's result.
         os._exit(1)
+    finally:
+        _busy = _unwinding = False
 
 
 def _leave(*_: object) -> None:
-    _stay()
-    sys.exit(1)
+    global _unwinding
+    if not _unwinding:
+        _unwinding = _busy
+        sys.exit(1)
 
 
 def _stay() -> None:

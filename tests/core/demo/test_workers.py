@@ -48,7 +48,7 @@ BROKEN = """
     def survive():
         try:
             Path("ready").touch()
-            time.sleep(20)
+            time.sleep(5)
         finally:
             time.sleep(0.3)
             Path("left").touch()
