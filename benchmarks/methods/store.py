@@ -39,7 +39,7 @@ class ResultsError(Exception):
 class Store:
     """Hold the runs of one tier.
 
-    `digests` has the hash of every arm's current settings; without them runs with any are read, none added.
+    `digests` has the hash of every arm's current settings; without it, any runs can be read and none added.
     `replayed` has, by arm and older hash, the hash that a replayed run proved to mean the same.
     """
 

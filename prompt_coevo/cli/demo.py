@@ -175,8 +175,8 @@ def _check_settings(
 
 
 def _fitting(most: int, model: str | None) -> int:
-    """Return how many runs to make at once, at most `most`: as many as memory holds of SmolLM2, one of
-    another model, whose activations may take any memory. Raises SettingsError if not even one fits."""
+    """Return how many runs to make at once: of SmolLM2 at most `most`, as memory allows; of another model
+    one, because what its activations take is not known. Raises SettingsError if not even one fits."""
     if model is None:
         return runs_in_memory(most)
     from prompt_coevo.demo.unnamed.load import least_memory, memory_to_train_in

@@ -18,9 +18,8 @@ from typing import Any, Final, TypeAlias
 Submit: TypeAlias = Callable[..., Future[Any]]
 
 _GRACE: Final = 5.0  # seconds for a process to end in order
-_AGAIN: Final = (
-    0.25  # seconds until it is told once more: the pool takes some SystemExits for results
-)
+_AGAIN: Final = 0.25
+"""Seconds until it is told again, because the pool takes some SystemExits for results."""
 _ending = threading.Event()
 _busy = False  # in a call
 _unwinding = False  # the call is ending by SystemExit

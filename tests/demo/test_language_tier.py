@@ -6,6 +6,7 @@ import importlib
 import json
 import math
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -22,6 +23,8 @@ from prompt_coevo.demo.world import World, base_path
 from prompt_coevo.machine import computes_bfloat16
 
 METHODS = Path(__file__).parents[2] / "benchmarks" / "methods"
+OWN = ("model", "questions", "tokens", "teacher", "rollouts")
+"""The options of this tier alone."""
 Load = Callable[..., ModuleType]
 
 
@@ -31,8 +34,8 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Load:
     monkeypatch.syspath_prepend(str(METHODS))
 
     def loaded(**variables: str) -> ModuleType:
-        for name in ("MODEL", "QUESTIONS", "TOKENS", "TEACHER", "ROLLOUTS"):
-            monkeypatch.delenv(f"COEVO_{name}", raising=False)
+        for name in OWN:
+            monkeypatch.delenv(f"COEVO_{name.upper()}", raising=False)
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
         return importlib.reload(importlib.import_module("language_model"))
@@ -195,9 +198,6 @@ def test_a_teacher_draws_from_a_file(load: Load, tmp_path: Path) -> None:
     load()
 
 
-OWN = ("model", "questions", "tokens", "teacher", "rollouts")
-
-
 def methods(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command where each option's variable is left from something else."""
     return subprocess.run(
@@ -214,20 +214,9 @@ def test_another_model_patterns_and_a_teachers_file_are_given_as_options(tmp_pat
     shutil.copytree(base_path(World()), tmp_path / "model")
     lines(tmp_path, *FORMS)
     (tmp_path / "instructions.txt").write_text("Shout.\n", "utf-8")
-    asked = ("--model", "model", "--questions", "questions.jsonl", "--rollouts", "64")
-    asked += (
-        "--teacher",
-        "instructions.txt",
-        "--arms",
-        "grpo,stream",
-        "--seeds",
-        "1",
-        "--draws",
-        "1",
-    )
-    made = methods(
-        tmp_path, "run", "language_model", *asked, "--tokens", "4", "--json", "runs.jsonl"
-    )
+    given = "--model model --questions questions.jsonl --teacher instructions.txt --rollouts 64"
+    asked = ["run", "language_model", *f"{given} --arms grpo,stream --seeds 1 --draws 1".split()]
+    made = methods(tmp_path, *asked, "--tokens", "4", "--json", "runs.jsonl")
     assert made.returncode == 0, made.stderr[-2000:]
     runs = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_text("utf-8").splitlines()]
     for run in runs[2:]:
@@ -238,14 +227,12 @@ def test_another_model_patterns_and_a_teachers_file_are_given_as_options(tmp_pat
     assert "| | runs | all questions | area | minus GRPO | training |" in shown.stdout
     assert "| | asked | shouted |\n" in shown.stdout
     assert "\n| stream | 1 |" in shown.stdout
-    other = methods(
-        tmp_path, "run", "language_model", *asked, "--tokens", "5", "--json", "runs.jsonl"
-    )
+    other = methods(tmp_path, *asked, "--tokens", "5", "--json", "runs.jsonl")
     assert "grpo was run with other settings" in other.stderr
     assert other.returncode == 2
     ours = str(METHODS.parent / "results" / "methods_language_model.jsonl")
     for where in ((), ("--json", ours)):
-        published = methods(tmp_path, "run", "language_model", *asked, *where)
+        published = methods(tmp_path, *asked, *where)
         assert published.returncode == 2
         assert published.stderr == (
             "error: the published runs of grpo, stream have other settings: give --json a file of your "
@@ -258,6 +245,23 @@ def test_options_of_another_tier_are_refused(tmp_path: Path, name: str) -> None:
     refused = methods(tmp_path, "run", "tabular", f"--{name}", "1")
     assert refused.returncode == 2
     assert refused.stderr == f"error: --{name} has no effect on the tier tabular\n"
+
+
+def test_with_jobs_given_a_run_is_tried_that_would_not_fit(
+    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base, made = str(base_path(World())), list[int]()
+    tier = load(COEVO_MODEL=base)
+    room = "prompt_coevo.demo.unnamed.load.memory_to_train_in"
+    monkeypatch.setattr(room, lambda: least_memory(base) - 1)
+    monkeypatch.setattr("runner.run_all", lambda keys, train, store, count: made.append(count))
+    main = runpy.run_path(str(METHODS / "__main__.py"))["main"]
+    asked = ["run", tier.__name__, "--model", base, "--arms", "grpo", "--json", f"{tmp_path}/runs"]
+    assert main(asked) == 2
+    assert not made
+    assert main([*asked, "--jobs", "1"]) == 0
+    assert made == [1]
+    load()
 
 
 def test_an_empty_option_is_refused(tmp_path: Path) -> None:

@@ -54,10 +54,8 @@ def test_only_the_mode_filters_and_changes_nothing_else(tmp_path: Path) -> None:
     assert not usual["algo"].pop("dynamic_filtering_enable")
     assert filtered["algo"].pop("dynamic_filtering_enable")
     assert filtered["algo"]["dynamic_filtering_range"] == [0, 1]
-    for args in (usual, filtered):
-        assert (
-            args["logger"]["wandb"].pop("run_name").startswith("ppo_")
-        )  # with the hour and minute
+    for args in (usual, filtered):  # the name ends in the hour and minute
+        assert args["logger"]["wandb"].pop("run_name").startswith("ppo_")
     assert filtered == usual
 
 

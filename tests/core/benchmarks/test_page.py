@@ -215,6 +215,7 @@ def test_what_the_results_say_of_the_policy_as_its_own_teacher() -> None:
     text = " ".join((ROOT / "docs" / "results.md").read_text("utf-8").split())
     (run,) = (line for line in _read("language_self.jsonl") if "arm" in line)
     steps = [step["coevo/templated_fraction"] for step in run["steps"]]
+    assert "a program in all runs here but one" in text
     assert f"none of its {run['calls']} replies in {len(steps)} steps, at most 160" in text
     assert f"--arms {run['arm']} --seeds 1 --rollouts {run['budget']} --json" in text
     assert not any(steps)

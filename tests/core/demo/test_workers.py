@@ -84,9 +84,7 @@ def test_a_process_whose_call_failed_leaves_in_order_and_in_silence(tmp_path: Pa
     assert (tmp_path / "left").exists()
 
 
-def test_an_idle_process_leaves_in_order_and_at_once_when_its_parent_is_killed(
-    tmp_path: Path,
-) -> None:
+def test_an_idle_process_leaves_in_order_when_its_parent_is_killed(tmp_path: Path) -> None:
     _run(tmp_path, IDLE)
     assert (tmp_path / "left").exists()
 
