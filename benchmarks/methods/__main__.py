@@ -9,8 +9,8 @@
 TIER is `tabular` (tabular.py), `transformer` (transformer.py, needs TRL), `balanced` (balanced.py: the same
 with other shares of easy, medium and hard questions) or `language_model` (language_model.py, needs TRL and
 a model). Every arm may use the same number of rollouts: training's, a search's and a verification's. The
-published tables take runs with the frozen settings only; a file of your own takes any settings, the same for
-all runs of an arm.
+published tables take runs with the frozen settings only; a file of your own takes any settings, the same
+for all runs of an arm.
 """
 
 from __future__ import annotations
