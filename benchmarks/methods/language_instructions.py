@@ -19,6 +19,8 @@ from prompt_coevo.demo.unnamed.tasks import Questions, Task
 
 WORLDS: Final = {"opposites": "opposite of a word", "capitals": "capital of a country"}
 """The family of each world's questions."""
+IN_FLOAT32: Final = ("capitals",)
+"""The worlds whose published runs multiply in float32 on a CPU."""
 TEACHER: Final = {"teacher": "instructions"}
 """Stands for the function `teacher`, which depends on the seed."""
 _TRAINING: Final = 18

@@ -8,12 +8,14 @@ file. Their values are in the hash of the settings. A GPU is used where there is
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import resource
 import statistics
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +33,7 @@ from prompt_coevo.demo.unnamed.arms import BUDGET, POINTS, ROLLOUTS_PER_STEP, ru
 from prompt_coevo.demo.unnamed.tasks import MOST_TOKENS, Questions
 from prompt_coevo.demo.unnamed.values import CHAT, SAMPLES, trainer_values
 from prompt_coevo.errors import CoevoError, SettingsError
+from prompt_coevo.machine import computes_bfloat16
 
 HEADLINE: Final = ("grpo", "stream", "p2o")
 _IN_BOTH_SPLITS: Final = (*HEADLINE, "sft")
@@ -242,6 +245,7 @@ def _asks(studied: Studied) -> bool:
 def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
     """Run once and return JSON values."""
     import torch
+    from language_products import fast_products
 
     from prompt_coevo.demo.unnamed.train import of_this_machine, train
 
@@ -254,10 +258,12 @@ def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
     budget, log = int(ROLLOUTS * studied.budgets), list[dict[str, float]]()
     with tempfile.TemporaryDirectory() as folder:
         job = Job(arm, studied.spec, seed, Path(folder), draw, Path(MODEL), budget, asked)
+        job = replace(job, bfloat16=world not in language_instructions.IN_FLOAT32)
         told = studied.told
         build = getattr(importlib.import_module("language_told"), told) if told else None
         silent = lambda spent, hard: None  # noqa: E731
-        result = train(job, silent, log.append, asked_of, build, studied.reserve)
+        with contextlib.nullcontext() if computes_bfloat16() else fast_products():
+            result = train(job, silent, log.append, asked_of, build, studied.reserve)
     steps = [{name: round(one[name], 4) for name in STEP if name in one} for one in log]
     kinds = dict.fromkeys(score.kind for score in result.words.values())
     curves = {kind: result.curve(kind) for kind in kinds}
@@ -270,7 +276,7 @@ def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
         "seed": seed,
         "draw": draw,
         "model": fingerprint(MODEL),
-        **of_this_machine(),
+        **of_this_machine(job),
         "budget": result.budget,
         "spent": result.spent,
         "curve": {kind: [round(value, 4) for value in curve] for kind, curve in curves.items()},

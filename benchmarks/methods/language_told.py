@@ -64,7 +64,7 @@ def sft(job: Job, questions: Questions) -> Any:
 
 
 def _values(job: Job, questions: Questions) -> dict[str, Any]:
-    return {**trainer_values(job, questions.most_tokens), **of_this_machine()}
+    return {**trainer_values(job, questions.most_tokens), **of_this_machine(job)}
 
 
 def _parts(job: Job, rows: list[dict[str, Any]]) -> Mapping[str, Any]:

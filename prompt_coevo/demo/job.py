@@ -32,6 +32,9 @@ class Job:
     reflection: Mapping[str, Any] | None = None
     """The settings' section `reflection`, to replace the built-in teacher."""
 
+    bfloat16: bool | None = None
+    """Whether a language model multiplies in bfloat16 on a CPU; None: where the hardware does."""
+
     questions: int = QUESTIONS
     shares: Shares = field(default_factory=lambda: SHARES)
 

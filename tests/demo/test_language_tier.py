@@ -11,16 +11,17 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
+from prompt_coevo.demo.job import Job
 from prompt_coevo.demo.smollm2 import fingerprint
 from prompt_coevo.demo.unnamed.load import least_memory, load_model
 from prompt_coevo.demo.world import World, base_path
-from prompt_coevo.machine import computes_bfloat16
 
 METHODS = Path(__file__).parents[2] / "benchmarks" / "methods"
 OWN = ("model", "questions", "tokens", "teacher", "rollouts")
@@ -86,7 +87,7 @@ def test_questions_and_tokens_are_in_the_hash(load: Load, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("computes", [True, False])
-def test_bfloat16_is_no_setting_but_used_and_recorded_where_the_machine_has_it(
+def test_the_precision_is_no_setting_and_the_same_on_every_cpu(
     load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, computes: bool
 ) -> None:
     from prompt_coevo.demo.unnamed import train
@@ -99,15 +100,34 @@ def test_bfloat16_is_no_setting_but_used_and_recorded_where_the_machine_has_it(
     monkeypatch.setattr(train, "run", stopped)
     shutil.copytree(base_path(World()), tmp_path / "model")
     assert hashes(load()) == usual
-    assert train.of_this_machine() == {"use_cpu": True, "bf16": computes}
     tier = load(COEVO_MODEL=str(tmp_path / "model"), COEVO_ROLLOUTS="64")
-    for arm in ("grpo", "sft"):
-        with pytest.raises(InterruptedError, match=f"^{computes}$"):
-            tier.run("unnamed", arm, 0, 0)
+    monkeypatch.setattr(tier, "computes_bfloat16", lambda: computes)
+    for world, arm, expected in (
+        ("unnamed", "grpo", True),
+        ("unnamed", "sft", True),
+        ("capitals", "capitals-grpo", False),
+    ):
+        with pytest.raises(InterruptedError, match=f"^{expected}$"):
+            tier.run(world, arm, 0, 0)
+
+
+@pytest.mark.parametrize("computes", [True, False])
+def test_bfloat16_is_used_where_the_machine_has_it_unless_the_job_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, computes: bool
+) -> None:
+    from prompt_coevo.demo.unnamed import train
+    from prompt_coevo.demo.unnamed.arms import ARMS
+
+    job = Job("grpo", ARMS["grpo"], 0, tmp_path)
+    monkeypatch.setattr(train, "computes_bfloat16", lambda: computes)
+    assert train.of_this_machine(job) == {"use_cpu": True, "bf16": computes}
+    for told in (True, False):
+        assert train.of_this_machine(replace(job, bfloat16=told)) == {"use_cpu": True, "bf16": told}
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda including_emulation: computes)
-    assert train.of_this_machine() == {"use_cpu": False, "bf16": computes}
-    assert hashes(load()) == usual
+    for told in (None, True, False):
+        gpu = {"use_cpu": False, "bf16": computes}
+        assert train.of_this_machine(replace(job, bfloat16=told)) == gpu
 
 
 def test_questions_of_a_file_are_trained_on_or_held_out(load: Load, tmp_path: Path) -> None:
@@ -403,7 +423,7 @@ def test_runs_and_what_is_made_of_them(
     for run in runs:
         assert (run["spent"], run["training"], run["budget"]) == ([0, 32, 64], 64, 64)
         assert len(run["words"]) == 100
-        assert (run["use_cpu"], run["bf16"]) == (True, computes_bfloat16())
+        assert (run["use_cpu"], run["bf16"]) == (True, True)
         assert len(run["steps"]) == 2
     with pytest.raises(ResultsError, match="the published runs are of one model"):
         page.blocks(runs)

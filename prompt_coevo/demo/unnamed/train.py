@@ -88,11 +88,12 @@ def settings_of(job: Job, calls: Counter[str]) -> Settings | None:
     return Settings(seed=job.seed, reflection=reflection, **job.spec.values)
 
 
-def of_this_machine() -> dict[str, bool]:
-    """Return the values that depend on the machine: whether it has a GPU, and computes in bfloat16."""
+def of_this_machine(job: Job) -> dict[str, bool]:
+    """Return the values that depend on the machine: whether it has a GPU, and computes in bfloat16, unless
+    the job says whether its CPU does."""
     if torch.cuda.is_available():
         return {"use_cpu": False, "bf16": torch.cuda.is_bf16_supported(including_emulation=False)}
-    return {"use_cpu": True, "bf16": computes_bfloat16()}
+    return {"use_cpu": True, "bf16": computes_bfloat16() if job.bfloat16 is None else job.bfloat16}
 
 
 def build_trainer(job: Job, questions: Questions) -> trl.GRPOTrainer:
@@ -109,7 +110,7 @@ def build_trainer(job: Job, questions: Questions) -> trl.GRPOTrainer:
         pairs = zip(completions, answer, strict=True)
         return [questions.reward(completion[0]["content"], truth) for completion, truth in pairs]
 
-    values = {**trainer_values(job, questions.most_tokens), **of_this_machine()}
+    values = {**trainer_values(job, questions.most_tokens), **of_this_machine(job)}
     return trl.GRPOTrainer(
         model=load_model(job.base),
         reward_funcs=graded,
