@@ -262,7 +262,9 @@ def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
         told = studied.told
         build = getattr(importlib.import_module("language_told"), told) if told else None
         silent = lambda spent, hard: None  # noqa: E731
-        with contextlib.nullcontext() if computes_bfloat16() else fast_products():
+        machine = of_this_machine(job)
+        emulated = machine["bf16"] and machine["use_cpu"] and not computes_bfloat16()
+        with fast_products() if emulated else contextlib.nullcontext():
             result = train(job, silent, log.append, asked_of, build, studied.reserve)
     steps = [{name: round(one[name], 4) for name in STEP if name in one} for one in log]
     kinds = dict.fromkeys(score.kind for score in result.words.values())
@@ -276,7 +278,8 @@ def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
         "seed": seed,
         "draw": draw,
         "model": fingerprint(MODEL),
-        **of_this_machine(job),
+        **machine,
+        "emulated": emulated,
         "budget": result.budget,
         "spent": result.spent,
         "curve": {kind: [round(value, 4) for value in curve] for kind, curve in curves.items()},

@@ -51,13 +51,20 @@ CLAIMS: Final = (
     Claim("stream", "hints"),
     Claim("sft", "stream"),
 )
-COSTS: Final = {
-    "training": "training",
-    "a search": "outside",
-    "calls": "calls",
-    "CPU seconds": "cpu_seconds",
+
+
+def _seconds(runs: Sequence[Run]) -> str:
+    """Return the mean CPU seconds, without the runs that had to emulate bfloat16 if others did not."""
+    return number("cpu_seconds")([run for run in runs if not run.get("emulated")] or runs)
+
+
+COSTS: Final[Mapping[str, Cell]] = {
+    "training": number("training"),
+    "a search": number("outside"),
+    "calls": number("calls"),
+    "CPU seconds": _seconds,
 }
-"""A run's costs, by the names of their columns."""
+"""A run's costs."""
 OTHER_TRAINERS: Final = {"VeRL": "verl_language.json", "OpenRLHF": "openrlhf_language.json"}
 """The files of runs under other trainers than TRL, in the folder of results."""
 _ALL: Final = "all questions"
@@ -94,7 +101,7 @@ def _of_one_world(runs: Sequence[Run]) -> str:
         _ALL: accuracy(_ALL),
         "area": accuracy(_ALL, AREA),
         "minus GRPO": less(of_arm(together, "grpo"), _ALL),
-        **{name: number(key) for name, key in COSTS.items()},
+        **COSTS,
     }
     made = [table(together, list(names), names, columns)]
     if len(families) > 1:
@@ -134,7 +141,7 @@ def blocks(runs: Sequence[Run]) -> dict[str, Callable[[], str]]:
         "minus GRPO": less(of_arm(grouped, "grpo")),
         "task stated": accuracy("plain"),
         "task stated, minus GRPO": less(of_arm(grouped, "grpo"), "plain"),
-        **{name: number(key) for name, key in COSTS.items()},
+        **COSTS,
     }
     families = {name: accuracy(name) for name in HARD + PLAIN}
     made = [claim for claim in CLAIMS if of_arm(runs, claim.better) and of_arm(runs, claim.worse)]
@@ -179,7 +186,7 @@ def instructions(runs: Sequence[Run], task: str) -> str:
         "under its instruction": accuracy(task),
         "mean over the run": accuracy(task, AREA),
         "without it": share("without instruction"),
-        **{name: number(key) for name, key in COSTS.items()},
+        **COSTS,
         "instruction at the end": lambda found: "; ".join(
             dict.fromkeys(_plain(run["instruction"] or "–") for run in found)
         ),
@@ -196,7 +203,7 @@ def untrained(runs: Sequence[Run]) -> list[Run]:
     return [
         {
             **run,
-            **dict.fromkeys(COSTS.values(), 0),
+            **dict.fromkeys(("training", "outside", "calls", "cpu_seconds"), 0),
             "arm": _UNTRAINED,
             "seed": -1,
             "words": {

@@ -13,7 +13,7 @@ from typing import Any, Final
 import language_model
 from language_page import COSTS, scored
 from store import Run
-from tables import Cell, accuracy, count, number, table
+from tables import Cell, accuracy, count, table
 
 from prompt_coevo.demo.unnamed.tasks import PLAIN
 
@@ -85,9 +85,7 @@ def other_questions(file: str) -> str:
     # `scored` puts a family in one group, so the runs are scored once per column.
     columns: dict[str, Cell] = {"runs": count}
     columns |= {name: _of_group(name, kinds) for name, kinds in groups.items()}
-    columns |= {
-        name: number(key) for name, key in COSTS.items() if name in ("calls", "CPU seconds")
-    }
+    columns |= {name: COSTS[name] for name in ("calls", "CPU seconds")}
     names = language_model.labels()
     return "\n".join(
         [*_before(runs, groups, columns), *table(runs, list(names), names, columns).split("\n")[2:]]

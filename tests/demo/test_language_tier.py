@@ -22,6 +22,7 @@ from prompt_coevo.demo.job import Job
 from prompt_coevo.demo.smollm2 import fingerprint
 from prompt_coevo.demo.unnamed.load import least_memory, load_model
 from prompt_coevo.demo.world import World, base_path
+from prompt_coevo.machine import computes_bfloat16
 
 METHODS = Path(__file__).parents[2] / "benchmarks" / "methods"
 OWN = ("model", "questions", "tokens", "teacher", "rollouts")
@@ -424,6 +425,7 @@ def test_runs_and_what_is_made_of_them(
         assert (run["spent"], run["training"], run["budget"]) == ([0, 32, 64], 64, 64)
         assert len(run["words"]) == 100
         assert (run["use_cpu"], run["bf16"]) == (True, True)
+        assert run["emulated"] is not computes_bfloat16()
         assert len(run["steps"]) == 2
     with pytest.raises(ResultsError, match="the published runs are of one model"):
         page.blocks(runs)
