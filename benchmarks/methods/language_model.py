@@ -258,12 +258,13 @@ def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
     budget, log = int(ROLLOUTS * studied.budgets), list[dict[str, float]]()
     with tempfile.TemporaryDirectory() as folder:
         job = Job(arm, studied.spec, seed, Path(folder), draw, Path(MODEL), budget, asked)
-        job = replace(job, bfloat16=world not in language_instructions.IN_FLOAT32)
+        if fingerprint(MODEL) == PUBLISHED:
+            job = replace(job, bfloat16=world not in language_instructions.IN_FLOAT32)
         told = studied.told
         build = getattr(importlib.import_module("language_told"), told) if told else None
         silent = lambda spent, hard: None  # noqa: E731
         machine = of_this_machine(job)
-        emulated = machine["bf16"] and machine["use_cpu"] and not computes_bfloat16()
+        emulated = bool(job.bfloat16) and machine["use_cpu"] and not computes_bfloat16()
         with fast_products() if emulated else contextlib.nullcontext():
             result = train(job, silent, log.append, asked_of, build, studied.reserve)
     steps = [{name: round(one[name], 4) for name in STEP if name in one} for one in log]

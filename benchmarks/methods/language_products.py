@@ -24,7 +24,10 @@ _Rounded = dict[int, tuple[weakref.ref[torch.Tensor], int, torch.Tensor]]
 
 @contextmanager
 def fast_products() -> Iterator[None]:
-    """Replace the products of autocast's linear layers, and `torch.mm` of bfloat16, on CPUs."""
+    """Replace the products of linear layers without bias under autocast, and those of TRL's log-probs.
+
+    A weight that is changed through `.data` is rounded again only after the optimizer's next step.
+    """
     rounded: _Rounded = {}
 
     def linear(
@@ -80,9 +83,9 @@ class _Linear(torch.autograd.Function):
 
 
 def _mm(a: torch.Tensor, b: torch.Tensor, **options: Any) -> torch.Tensor:
-    """Multiply as `torch.mm`; TRL calls it for log-probs, with `out`."""
-    if a.dtype is not torch.bfloat16 or a.device.type != "cpu":
+    """Multiply as `torch.mm`; TRL calls it with `out` for log-probs."""
+    out = options.get("out")
+    if out is None or a.device.type != "cpu" or {a.dtype, b.dtype} != {torch.bfloat16}:
         return _MM(a, b, **options)
     with torch.autocast("cpu", enabled=False):
-        product = _MM(a.float(), b.float())
-    return options["out"].copy_(product) if "out" in options else product.bfloat16()
+        return out.copy_(_MM(a.float(), b.float()))

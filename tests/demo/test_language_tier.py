@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -88,7 +89,7 @@ def test_questions_and_tokens_are_in_the_hash(load: Load, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("computes", [True, False])
-def test_the_precision_is_no_setting_and_the_same_on_every_cpu(
+def test_the_precision_is_no_setting_and_that_of_the_published_runs_on_every_cpu(
     load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, computes: bool
 ) -> None:
     from prompt_coevo.demo.unnamed import train
@@ -103,13 +104,23 @@ def test_the_precision_is_no_setting_and_the_same_on_every_cpu(
     assert hashes(load()) == usual
     tier = load(COEVO_MODEL=str(tmp_path / "model"), COEVO_ROLLOUTS="64")
     monkeypatch.setattr(tier, "computes_bfloat16", lambda: computes)
-    for world, arm, expected in (
-        ("unnamed", "grpo", True),
-        ("unnamed", "sft", True),
-        ("capitals", "capitals-grpo", False),
+    emulated = list[str]()
+    monkeypatch.setattr(
+        "language_products.fast_products", lambda: nullcontext(emulated.append("once"))
+    )
+    own = fingerprint(str(tmp_path / "model"))
+    for model, world, arm, expected in (
+        (own, "unnamed", "grpo", True),
+        (own, "unnamed", "sft", True),
+        (own, "capitals", "capitals-grpo", False),
+        (tier.PUBLISHED, "unnamed", "grpo", computes),
+        (tier.PUBLISHED, "capitals", "capitals-grpo", computes),
     ):
+        monkeypatch.setattr(tier, "PUBLISHED", model)
+        emulated.clear()
         with pytest.raises(InterruptedError, match=f"^{expected}$"):
             tier.run(world, arm, 0, 0)
+        assert len(emulated) == (expected and not computes)
 
 
 @pytest.mark.parametrize("computes", [True, False])
@@ -424,8 +435,8 @@ def test_runs_and_what_is_made_of_them(
     for run in runs:
         assert (run["spent"], run["training"], run["budget"]) == ([0, 32, 64], 64, 64)
         assert len(run["words"]) == 100
-        assert (run["use_cpu"], run["bf16"]) == (True, True)
-        assert run["emulated"] is not computes_bfloat16()
+        assert (run["use_cpu"], run["bf16"]) == (True, computes_bfloat16())
+        assert not run["emulated"]
         assert len(run["steps"]) == 2
     with pytest.raises(ResultsError, match="the published runs are of one model"):
         page.blocks(runs)

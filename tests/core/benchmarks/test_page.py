@@ -14,7 +14,7 @@ import page
 import pytest
 import tabular
 import transformer
-from language_page import across_families, of_whole_splits
+from language_page import COSTS, across_families, of_whole_splits
 from store import KEY, ResultsError, Store, digest
 from tables import shown
 
@@ -279,6 +279,14 @@ def test_what_the_results_say_of_an_instruction_for_one_task(blocks: Any) -> Non
     assert max(needed) == 1 / 8
     kept = [f"{_bare(static['capitals', seed]):.2f}"[1:] for seed in (1, 0)]
     assert f"one run of capitals got {kept[0]} without it, the other {kept[1]}" in text
+
+
+def test_the_time_of_runs_that_emulated_bfloat16_is_not_taken_with_the_others() -> None:
+    runs = [{"cpu_seconds": 10, "emulated": False}, {"cpu_seconds": 20}]
+    slow = {"cpu_seconds": 90, "emulated": True}
+    seconds = COSTS["CPU seconds"]
+    assert seconds([*runs, slow]) == "15"
+    assert seconds([slow]) == "90"
 
 
 def test_the_forecast_of_calls_is_what_the_runs_took() -> None:
