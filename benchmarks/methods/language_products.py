@@ -69,7 +69,7 @@ class _Linear(torch.autograd.Function):
             return (x.float() @ rounded.T).bfloat16()
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         x, rounded = ctx.saved_tensors
         grad, of_x, of_weight = grad.float(), None, None
