@@ -50,8 +50,8 @@ REPEATED: Final = {
         "task unstated",
     ),
     "GRPO reached {}": ("language", "GRPO, twice the budget", "task unstated"),
-    "two runs ended at {}": ("language", "stream, no right instruction", "task unstated"),
-    "GRPO at {} and": ("language-runs", "1", "GRPO"),
+    "three runs ended at {}": ("language", "stream, no right instruction", "task unstated"),
+    "(minus GRPO: {})": ("language", "stream, no right instruction", "minus GRPO"),
     "SFT reached {}": ("language", "TRL's SFT on the solutions, no samples", "task unstated"),
     "{} per run of `stream` above": ("language", "stream", "calls"),
 }
@@ -130,8 +130,8 @@ def test_what_the_readme_repeats_is_what_the_results_say(phrase: str) -> None:
         [cell.strip() for cell in line.strip("|").split("|")] for line in table.strip().splitlines()
     ]
     cells = dict(zip(head, next(cells for cells in rows if cells[0] == row), strict=True))
-    told = cells[column].split(" [")[0]
-    assert phrase.format(told) in " ".join(TEXTS["README.md"].split())
+    told = (cells[column], cells[column].split(" [")[0])
+    assert any(phrase.format(one) in " ".join(TEXTS["README.md"].split()) for one in told)
 
 
 def test_the_readmes_overhead_is_the_measured_one() -> None:
