@@ -283,7 +283,12 @@ def main() -> None:
         rows.append(row)
         print(json.dumps({**row, "qualifies": qualifies(row)}), flush=True)
         if options.json:
-            said = {"bare": options.bare, "samples": options.samples, "families": rows}
+            said = {
+                "dtype": str(model.dtype),
+                "bare": options.bare,
+                "samples": options.samples,
+                "families": rows,
+            }
             options.json.write_text(json.dumps(said, indent=1) + "\n", "utf-8")
     print(table(rows))
 

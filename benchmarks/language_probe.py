@@ -28,6 +28,7 @@ from prompt_coevo.demo.unnamed.families import FAMILIES, UNNAMED, Family
 from prompt_coevo.demo.unnamed.held_out import chat, sample
 from prompt_coevo.demo.unnamed.load import load_model, load_tokenizer
 from prompt_coevo.demo.unnamed.tasks import MOST_TOKENS, Questions, reward
+from prompt_coevo.machine import computes_bfloat16
 
 DRAWS: Final = (0, 1)
 """Splits of the questions."""
@@ -206,9 +207,10 @@ def table(rows: list[dict[str, Any]], samples: int) -> str:
     return "\n".join(lines)
 
 
-def load(folder: str, dtype: torch.dtype = torch.bfloat16) -> tuple[Any, Any]:
-    """Load a model and its tokenizer."""
+def load(folder: str, dtype: torch.dtype | None = None) -> tuple[Any, Any]:
+    """Load a model and its tokenizer; by default in bfloat16 where the CPU computes in it."""
     quieten()
+    dtype = dtype or (torch.bfloat16 if computes_bfloat16() else torch.float32)
     return load_model(folder, dtype).eval(), load_tokenizer(folder)
 
 

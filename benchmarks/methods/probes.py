@@ -27,6 +27,7 @@ def blocks() -> dict[str, Callable[[], str]]:
         "language-probe": families,
         "language-probe-rules": rules,
         "language-probe-gym": gym,
+        "language-probe-gym-64": gym_sampled,
         "language-rules": lambda: other_questions("language_rules.jsonl"),
         "language-gym": lambda: other_questions("language_gym.jsonl"),
         "trainers-small": small_world,
@@ -71,6 +72,20 @@ def gym() -> str:
         else:
             others.append(one["family"])
     lines += ["", *textwrap.wrap(f"In these no template does: {', '.join(others)}.", 130)]
+    return "\n".join(lines)
+
+
+def gym_sampled() -> str:
+    """Show the families of `gym` with more samples of each item."""
+    found = _json("language_probe_gym_64.json")
+    bare, under = (f"pass@1 | pass@{found[name]}" for name in ("bare", "samples"))
+    lines = [f"| family | bare, {bare} | template | {under} |", "|---|---|---|---|---|---|"]
+    for one in found["families"]:
+        name = max(_templates(one), key=lambda name: one[name]["whole"])
+        rates = [f"{one['bare']['whole'][0]:.3f} | {_rate(one['bare']['whole'][1])}"]
+        rates += [html.escape(name)]
+        rates += [f"{one[name]['whole'][0]:.3f} | {_rate(one[name]['whole'][1])}"]
+        lines.append(f"| {one['family']} | {' | '.join(rates)} |")
     return "\n".join(lines)
 
 

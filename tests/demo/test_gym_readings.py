@@ -7,9 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+
+from prompt_coevo.demo.world import World, base_path
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
+import language_probe
 from language_gym import FAMILIES, qualifies, readings, right, table
 
 
@@ -83,3 +87,13 @@ def test_every_family_can_be_made() -> None:
         assert len(distinct) >= 2, family
         item = next(iter(distinct.values()))
         assert right(dataset, item, item["answer"]), family
+
+
+@pytest.mark.parametrize("computes", [True, False])
+def test_pass_rates_are_measured_in_bfloat16_where_the_machine_computes_in_it(
+    monkeypatch: pytest.MonkeyPatch, computes: bool
+) -> None:
+    monkeypatch.setattr(language_probe, "computes_bfloat16", lambda: computes)
+    model, _ = language_probe.load(str(base_path(World())))
+    assert model.dtype is (torch.bfloat16 if computes else torch.float32)
+    assert language_probe.load(str(base_path(World())), torch.float32)[0].dtype is torch.float32

@@ -122,7 +122,13 @@ def test_what_the_results_say_of_other_tables(blocks: Any) -> None:
         stated = {cells[1]: float(cells[4]) for cells in others if cells[0] == trainer}
         assert stated["stream"] < stated["GRPO"]
     assert "seven of its families" in text
-    assert len(_rows(blocks["language-probe-gym"]())) == 7
+    few, many = (_rows(blocks[f"language-probe-gym{more}"]()) for more in ("", "-64"))
+    assert [cells[0] for cells in few] == [cells[0] for cells in many]
+    assert len(many) == 7
+    assert "five of the seven have none right bare, and at most three of 48 under" in text
+    never = [cells for cells in many if float(cells[1]) == 0 == float(cells[2])]
+    assert len(never) == 5
+    assert max(float(cells[4]) for cells in never) == pytest.approx(3 / 48, abs=0.001)
     rules = {cells[0]: cells[4:10] for cells in _rows(blocks["language-rules"]())}
     assert "GRPO learns the two forms that the model hits now and then by itself" in text
     assert [_mean(cell) > 0.9 for cell in rules["GRPO"]].count(True) == 2
