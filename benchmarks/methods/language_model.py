@@ -2,6 +2,9 @@
 
     python benchmarks/methods run language_model [--arms stream,grpo] [--seeds N] [--json FILE]
 
+The published model multiplies in bfloat16 on every CPU, so that its runs can be compared; where there is
+no such instruction, `language_products` emulates it.
+
 Other models and questions: the options under "language_model only" (`run --help`) with another `--json`
 file. Their values are in the hash of the settings. A GPU is used where there is one.
 """
@@ -264,7 +267,7 @@ def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
         build = getattr(importlib.import_module("language_told"), told) if told else None
         silent = lambda spent, hard: None  # noqa: E731
         machine = of_this_machine(job)
-        emulated = bool(job.bfloat16) and machine["use_cpu"] and not computes_bfloat16()
+        emulated = machine["use_cpu"] and machine["bf16"] and not computes_bfloat16()
         with fast_products() if emulated else contextlib.nullcontext():
             result = train(job, silent, log.append, asked_of, build, studied.reserve)
     steps = [{name: round(one[name], 4) for name in STEP if name in one} for one in log]

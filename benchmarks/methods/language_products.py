@@ -1,6 +1,6 @@
 """Multiply in bfloat16 on a CPU that has no such instruction, in about the time of float32.
 
-torch itself then takes some eight times as long. Here the operands are rounded to bfloat16, multiplied in
+torch itself then takes several times as long. Here the operands are rounded to bfloat16, multiplied in
 float32, and the product is rounded: as in hardware, which also adds up in float32.
 """
 
@@ -50,11 +50,12 @@ def fast_products() -> Iterator[None]:
 
 def _kept(rounded: _Rounded, weight: torch.Tensor) -> torch.Tensor:
     """Return the rounded weight, in float32; round it again only if it was changed."""
-    of, version, values = rounded.get(id(weight), (None, -1, torch.empty(0)))
-    known = of is not None and of() is weight
-    if not known or version != weight._version:
-        values = weight.detach().bfloat16().float()
-        rounded[id(weight)] = (weakref.ref(weight), weight._version, values)
+    if (known := rounded.get(id(weight))) is not None:
+        of, version, values = known
+        if of() is weight and version == weight._version:
+            return values
+    values = weight.detach().bfloat16().float()
+    rounded[id(weight)] = (weakref.ref(weight), weight._version, values)
     return values
 
 

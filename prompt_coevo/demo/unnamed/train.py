@@ -89,8 +89,7 @@ def settings_of(job: Job, calls: Counter[str]) -> Settings | None:
 
 
 def of_this_machine(job: Job) -> dict[str, bool]:
-    """Return the values that depend on the machine: whether it has a GPU, and computes in bfloat16, unless
-    the job says whether its CPU does."""
+    """Return whether to use the CPU, and whether to multiply in bfloat16: for a CPU the job may decide."""
     if torch.cuda.is_available():
         return {"use_cpu": False, "bf16": torch.cuda.is_bf16_supported(including_emulation=False)}
     return {"use_cpu": True, "bf16": computes_bfloat16() if job.bfloat16 is None else job.bfloat16}

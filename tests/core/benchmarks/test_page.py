@@ -125,10 +125,19 @@ def test_what_the_results_say_of_other_tables(blocks: Any) -> None:
     few, many = (_rows(blocks[f"language-probe-gym{more}"]()) for more in ("", "-64"))
     assert [cells[0] for cells in few] == [cells[0] for cells in many]
     assert len(many) == 7
-    assert "five of the seven have none right bare, and at most three of 48 under" in text
+    assert "five of the seven have none right bare (not time_intervals and spell_backward)" in text
     never = [cells for cells in many if float(cells[1]) == 0 == float(cells[2])]
-    assert len(never) == 5
-    assert max(float(cells[4]) for cells in never) == pytest.approx(3 / 48, abs=0.001)
+    found = {cells[0] for cells in many} - {cells[0] for cells in never}
+    assert found == {"time_intervals", "spell_backward"}
+    assert "one to three of 48 under the best of the four templates" in text
+    under = [float(cells[4]) for cells in never]
+    assert [min(under), max(under)] == pytest.approx([1 / 48, 3 / 48], abs=0.001)
+    again = json.loads((ROOT / "benchmarks/results/language_probe_gym_64.json").read_text())
+    assert again["dtype"] == "torch.float32"
+    tags = "Write the answer in tags, like <answer>7</answer>."
+    (syllogism,) = (one for one in again["families"] if one["family"] == "syllogism")
+    assert syllogism[tags]["whole"] == [0, 0]
+    assert ["syllogism", "0.17"] in [[cells[0], cells[3]] for cells in few]
     rules = {cells[0]: cells[4:10] for cells in _rows(blocks["language-rules"]())}
     assert "GRPO learns the two forms that the model hits now and then by itself" in text
     assert [_mean(cell) > 0.9 for cell in rules["GRPO"]].count(True) == 2
@@ -199,17 +208,22 @@ def test_what_the_results_say_of_solutions_and_other_ways(blocks: Any) -> None:
     assert max(right[hints], right[sdft]) < right["stream"] < right[sft]
     assert "a tenth of the CPU time" in text
     assert cpu[sft] < 0.12 * cpu["stream"]
-    assert "`hints` is between GRPO and `stream`" in text
+    assert "`hints` is between GRPO and `stream` there (three runs)" in text
+    assert len(_runs("hints")) == 3
     assert right["GRPO"] < right[hints]
     emulated = [run for run in _of_all_questions() if run.get("emulated")]
-    assert "`language_products.py`: two here" in text
-    assert len(emulated) == 2
+    assert "the two runs that emulate bfloat16 (seed 2 of `hints` and of *no right" in text
+    assert {(run["arm"], run["seed"]) for run in emulated} == {("hints", 2), ("random", 2)}
+    assert "they took three times as long" in text
+    for run in emulated:
+        others = [one["cpu_seconds"] for one in _runs(run["arm"]) if one not in emulated]
+        assert run["cpu_seconds"] / statistics.fmean(others) == pytest.approx(3, abs=0.2)
     took = {
         in_hardware: [
             run["cpu_seconds"] / (run["training"] + run["outside"]) * ROLLOUTS_PER_STEP
             for run in _of_all_questions()
             if run.get("training")
-            and (run.get("bf16", True) and run not in emulated) == in_hardware
+            and (run.get("bf16", True) and not run.get("emulated")) == in_hardware
         ]
         for in_hardware in (True, False)
     }
@@ -363,6 +377,7 @@ def test_what_the_results_say_of_a_teacher_that_is_never_right() -> None:
     wrong, bare = ([ends[arm, seed] for seed in seeds] for arm in ("random", "grpo"))
     said = "ended at {}, {} and {}, GRPO with the same seeds at {}, {} and {}".format(*wrong, *bare)
     assert said in " ".join((ROOT / "docs" / "results.md").read_text("utf-8").split())
+    assert "three runs ended at" in (ROOT / "README.md").read_text("utf-8")
 
 
 def _by_family(arm: str) -> dict[str, float]:
