@@ -3,7 +3,7 @@
     python benchmarks/methods run language_model [--arms stream,grpo] [--seeds N] [--json FILE]
 
 The published model multiplies in bfloat16 on every CPU, so that its runs can be compared; where there is
-no such instruction, `language_products` emulates it.
+no such instruction, `language_products` emulates it. Only the runs on capitals multiply in float32.
 
 Other models and questions: the options under "language_model only" (`run --help`) with another `--json`
 file. Their values are in the hash of the settings. A GPU is used where there is one.

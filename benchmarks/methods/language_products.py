@@ -60,6 +60,8 @@ def _kept(rounded: _Rounded, weight: torch.Tensor) -> torch.Tensor:
 
 
 class _Linear(torch.autograd.Function):
+    """Multiply by a weight of which the rounded values are given; round the product and the gradients."""
+
     @staticmethod
     def forward(
         ctx: Any, x: torch.Tensor, weight: torch.Tensor, rounded: torch.Tensor

@@ -82,11 +82,14 @@ def gym_sampled() -> str:
     lines = [f"| family | bare, {bare} | template | {under} |", "|---|---|---|---|---|---|"]
     for one in found["families"]:
         name = max(_templates(one), key=lambda name: one[name]["whole"])
-        rates = [f"{one['bare']['whole'][0]:.3f} | {_rate(one['bare']['whole'][1])}"]
-        rates += [html.escape(name)]
-        rates += [f"{one[name]['whole'][0]:.3f} | {_rate(one[name]['whole'][1])}"]
-        lines.append(f"| {one['family']} | {' | '.join(rates)} |")
+        cells = (one["family"], *_whole(one["bare"]), html.escape(name), *_whole(one[name]))
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _whole(found: Mapping[str, Sequence[float]]) -> tuple[str, str]:
+    right, items = found["whole"]
+    return f"{right:.3f}", _rate(items)
 
 
 def other_questions(file: str) -> str:
