@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
+from prompt_coevo.jitter import JITTER
 from prompt_coevo.proposals import Reply
 from prompt_coevo.threads import in_thread
 
@@ -30,12 +31,14 @@ def patiently(attempt: Callable[[bool], Reply], total_timeout_s: float) -> Reply
         latest.append(_in_time(attempt, deadline, latest[-1]) if latest else attempt(False))
         return latest[-1]
 
-    backoff = tenacity.wait_exponential(
-        multiplier=_FIRST_WAIT_S, max=_LONGEST_WAIT_S
-    ) + tenacity.wait_random(0, _FIRST_WAIT_S)
+    backoff = tenacity.wait_exponential(multiplier=_FIRST_WAIT_S, max=_LONGEST_WAIT_S)
+
+    def wait(state: tenacity.RetryCallState) -> float:
+        return max(backoff(state) + JITTER.uniform(0, _FIRST_WAIT_S), latest[-1].retry_after or 0.0)
+
     retrying = tenacity.Retrying(
         retry=tenacity.retry_if_result(lambda reply: reply.retry_after is not None),
-        wait=lambda state: max(backoff(state), latest[-1].retry_after or 0.0),
+        wait=wait,
         stop=tenacity.stop_before_delay(total_timeout_s),
         retry_error_callback=lambda state: latest[-1],
     )

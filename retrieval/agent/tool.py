@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import time
 import weakref
 from collections import Counter
@@ -16,6 +15,7 @@ from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 from prompt_coevo.errors import SettingsError
+from prompt_coevo.jitter import JITTER
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.retrieval.batcher import Batcher
 from prompt_coevo.retrieval.client.client import RemoteClient, RemoteRetriever
@@ -182,7 +182,7 @@ class _Round:
         left = self._deadline - time.monotonic()
         if not self._open or left <= 0:
             return None
-        pause = random.uniform(0.5, 1.0) * self._pause_s
+        pause = JITTER.uniform(0.5, 1.0) * self._pause_s
         self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S)
         return min(pause, left)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import random
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from prompt_coevo.jitter import JITTER
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.redact import redact
 from prompt_coevo.registry import RETRIEVAL_TOKEN_VARIABLE
@@ -115,14 +115,14 @@ class Asking:
         await self._compared()
         clock = asyncio.get_running_loop().time
         deadline = clock() + self._total_timeout_s
-        backoff = tenacity.wait_random_exponential(multiplier=_FIRST_WAIT_S, max=_LONGEST_WAIT_S)
+        backoff = tenacity.wait_exponential(multiplier=_FIRST_WAIT_S, max=_LONGEST_WAIT_S)
 
         def wait(state: tenacity.RetryCallState) -> float:
             if self._replicas.any_ready(clock()):
                 return 0.0
             error = state.outcome.exception() if state.outcome else None
             asked_for = error.retry_after_s if isinstance(error, _Transient) else 0.0
-            return max(float(backoff(state)), asked_for * random.uniform(1.0, 1.5))
+            return max(JITTER.uniform(0, backoff(state)), asked_for * JITTER.uniform(1.0, 1.5))
 
         retrying = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception_type(_Transient),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from prompt_coevo.jitter import JITTER
 from prompt_coevo.redact import redact
 from prompt_coevo.retrieval.errors import ReplicasDiffer
 from prompt_coevo.retrieval.retriever import shown
@@ -49,9 +49,7 @@ class Replicas:
         self._all = [Replica(url) for url in urls]
         self._agreed: Replica | None = None
         self.expected: str | None = None
-        self._turn = random.randrange(
-            len(self._all)
-        )  # so that not all clients begin with the same server
+        self._turn = JITTER.randrange(len(self._all))  # not all clients begin with the same server
 
     def __len__(self) -> int:
         return len(self._all)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from helpers.seeded_alike import on_two_ranks
 from helpers.waits import waits_take_no_time
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.extras import MissingExtraError
@@ -145,6 +146,18 @@ def test_endless_rate_limits_end_at_the_total_time_limit(waits: list[float]) -> 
     assert "RateLimitError" in reply.error
     assert len(server.requests) == len(waits) + 1 > 5
     assert 300 - patience._LONGEST_WAIT_S - 1 <= sum(waits) < 300
+
+
+def test_ranks_that_are_seeded_alike_wait_differently(waits: list[float]) -> None:
+    def waited() -> list[float]:
+        waits.clear()
+        with openai_server(429) as server:
+            model(server, total_timeout_s=300).complete(["a"])
+        return list(waits)
+
+    waited()  # rich, imported with litellm, draws once from the global generator
+    one, other = on_two_ranks(waited)
+    assert one != other
 
 
 @pytest.mark.parametrize("answer", [Slow(3600), Trickle()])

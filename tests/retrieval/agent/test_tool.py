@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from helpers.retrieval_server import EchoRetriever, echo, free_port, serving
+from helpers.seeded_alike import on_two_ranks
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.retrieval.agent.tool import OnOutage, SearchTool
 from prompt_coevo.retrieval.client.client import RemoteClient, RemoteRetriever
@@ -67,6 +68,16 @@ def test_hits_are_passed_on(mode: OnOutage) -> None:
     assert both(tool, "a") == echo("a", 2)
     assert tool.search(["a", "b"]) == [echo("a", 2), echo("b", 2)]
     assert tool.search([]) == []
+
+
+def test_ranks_that_are_seeded_alike_pause_differently(pauses: list[float]) -> None:
+    def paused() -> list[float]:
+        pauses.clear()
+        SearchTool(Flaky(5)).search(["a"])
+        return list(pauses)
+
+    one, other = on_two_ranks(paused)
+    assert one != other
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -15,6 +15,8 @@ import pytest
 
 from helpers.retrieval_server import EchoRetriever, echo, free_port, serving
 from helpers.scripted_http import Reply, echoed, scripted
+from helpers.seeded_alike import on_two_ranks
+from helpers.waits import waits_take_no_time
 from helpers.wire_forms import SERVERS, ServerForm
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.retrieval.agent.tool import SearchTool
@@ -160,6 +162,26 @@ def test_passing_failures_are_asked_again(status: int) -> None:
     with scripted(script) as server, client(server.address) as remote:
         assert remote.search(["a"], 1) == [echo("a", 1)]
     assert len(server.requests) == 3
+
+
+def test_ranks_that_are_seeded_alike_wait_differently(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = waits_take_no_time(monkeypatch.setattr)
+
+    def waited(**headers: str) -> list[float]:
+        failures = iter([Reply(b"busy", 503, headers)] * 3)
+        waits.clear()
+        with (
+            scripted(lambda _, body: next(failures, None) or echoed(body or {})) as server,
+            client(server.address) as remote,
+        ):
+            remote.search(["a"], 1)
+        return list(waits)
+
+    one, other = on_two_ranks(waited)
+    assert one != other
+    one, other = on_two_ranks(lambda: waited(**{"retry-after": "40"}))
+    assert one != other
+    assert all(40 <= seconds <= 60 for seconds in one + other)
 
 
 def test_retry_after_is_honoured() -> None:
@@ -400,6 +422,12 @@ def test_no_address_at_all_is_refused() -> None:
 def test_addresses(given: str, retrieve: str, health: str) -> None:
     assert retrieve_url(given) == retrieve
     assert health_url(retrieve) == health
+
+
+def test_clients_that_are_seeded_alike_begin_with_different_servers() -> None:
+    urls = [f"http://server{number}" for number in range(10**6)]
+    one, other = on_two_ranks(lambda: Replicas(urls).pick(0.0).url)
+    assert one != other
 
 
 def test_a_failing_replica_is_left_out_for_longer_each_time() -> None:
