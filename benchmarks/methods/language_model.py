@@ -75,6 +75,9 @@ ARMS: Final[Mapping[str, Studied]] = {
     "grpo-twice": Studied(Arm("GRPO, twice the budget"), budgets=2.0),
     "blind": Studied(Arm("stream, blind teacher", {}), {"teacher": "blind"}),
     "random": Studied(Arm("stream, no right instruction", {}), {"teacher": "random"}),
+    "drawn": Studied(
+        Arm("instructions drawn, no search", {"algorithms": "language_drawn:DRAWN"}), draws=True
+    ),
     "self": Studied(Arm("stream, the policy writes", {}), {"model": "self", "max_tokens": 160}),
     "hints": Studied(
         Arm("hints, half of each solution", {"algorithms": "hints"}), told="with_solutions"

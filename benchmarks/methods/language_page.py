@@ -46,6 +46,7 @@ CLAIMS: Final = (
     Claim("grpo", "stream", "plain"),
     Claim("grpo", "stream", "plain", AREA),
     Claim("stream", "random"),
+    Claim("stream", "drawn"),
     Claim("stream", "blind"),
     Claim("stream", "grpo-twice"),
     Claim("stream", "hints"),

@@ -31,7 +31,10 @@ class Studied:
     world: str = WORLD
     """Which questions."""
 
+    draws: bool = False
+    """Whether it draws instructions about the built-in questions itself."""
+
     @property
     def of_built_in_questions(self) -> bool:
         """Tell whether it cannot run with questions from a file."""
-        return bool(self.told) or self.world != WORLD
+        return self.draws or bool(self.told) or self.world != WORLD

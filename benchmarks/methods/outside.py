@@ -22,12 +22,17 @@ class ForTheHard:
     start.
 
     The first member of such a group stays bare, because it says whether the question is still hard.
+    `punished_from` is that of the plans.
     """
 
     def __init__(
-        self, write: Writer, from_the_start: Callable[[Question], bool] = lambda question: False
+        self,
+        write: Writer,
+        from_the_start: Callable[[Question], bool] = lambda question: False,
+        punished_from: float | None = None,
     ) -> None:
         self._write, self._from_the_start = write, from_the_start
+        self._punished_from = punished_from
         self.hard: set[str] = set()
         self._policy: Policy | None = None
 
@@ -47,7 +52,10 @@ class ForTheHard:
         assert self._policy is not None
         texts = self._write(self._policy.question(question_id), round, group_size - 1)
         templates = [Candidate(text, "template", origin="benchmark") for text in texts]
-        return [MemberPlan(template=template) for template in (EMPTY_TEMPLATE, *templates)]
+        return [
+            MemberPlan(template=template, punished_from=self._punished_from)
+            for template in (EMPTY_TEMPLATE, *templates)
+        ]
 
     @hookimpl
     def coevo_observe(self, groups: Sequence[Group]) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from prompt_coevo import hookimpl
 from prompt_coevo.demo.job import Job
 from prompt_coevo.demo.smollm2 import fingerprint
 from prompt_coevo.demo.unnamed.load import least_memory, load_model
@@ -486,6 +487,43 @@ def test_runs_that_are_told_solutions(load: Load, tmp_path: Path, arm: str, samp
     assert run["calls"] == 0
 
 
+def test_instructions_are_drawn_without_a_search(
+    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(base_path(World()), tmp_path / "model")
+    tier = load(COEVO_MODEL=str(tmp_path / "model"), COEVO_ROLLOUTS="1024")
+    from language_drawn import Drawn
+
+    from prompt_coevo.demo.unnamed.families import UNNAMED
+
+    pools = {family.label: {*family.right, *family.wrong} for family in UNNAMED}
+    groups = list[tuple[str, list[Any]]]()
+    plan_group = Drawn.coevo_plan_group
+
+    @hookimpl
+    def watched(self: Drawn, question_id: str, round: int, group_size: int) -> Any:
+        plans = plan_group(self, question_id, round, group_size)
+        asked = self._policy.question(question_id).prompt[-1]["content"]
+        groups.append((asked.partition(":")[0], plans))
+        return plans
+
+    monkeypatch.setattr(Drawn, "coevo_plan_group", watched)
+    run = json.loads(json.dumps(tier.run("unnamed", "drawn", 0, 0)))
+    assert (run["training"], run["outside"], run["calls"]) == (1024, 0, 0)
+    unnamed = [(pools[word], plans) for word, plans in groups if word in pools]
+    assert len(unnamed) > 20
+    drawn = set()
+    for pool, plans in unnamed:
+        assert plans is not None, "a policy that solves nothing leaves every question hard"
+        bare, *texts = [plan.template.text for plan in plans]
+        assert bare == ""
+        assert set(texts) <= pool
+        assert {plan.punished_from for plan in plans} == {1.0}
+        drawn.add(tuple(texts))
+    assert len(drawn) > len(unnamed) - 5
+    assert {plans is None for word, plans in groups if word not in pools} == {True, False}
+
+
 @pytest.mark.parametrize(
     "arm", ["opposites-inspo", "opposites-after", "capitals-before", "capitals-grpo"]
 )
@@ -533,8 +571,8 @@ def test_only_built_in_questions_have_solutions(load: Load, tmp_path: Path) -> N
     from store import ResultsError
 
     asked = load(COEVO_QUESTIONS=str(lines(tmp_path, *SUMS)), COEVO_MODEL="a-model")
-    with pytest.raises(ResultsError, match="hints, sft: for the built-in questions only"):
-        asked.check(asked.plan(["grpo", "hints", "sft"], 1, None))
+    with pytest.raises(ResultsError, match="drawn, hints, sft: for the built-in questions only"):
+        asked.check(asked.plan(["grpo", "drawn", "hints", "sft"], 1, None))
     load()
 
 

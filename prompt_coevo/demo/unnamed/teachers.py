@@ -22,7 +22,14 @@ _ANYTHING: Final = (
     "Write a short poem about it.",
     "Tell me something that I do not know about it.",
 )
+_ABOUT: Final = {family.label: (*family.right, *family.wrong) for family in UNNAMED}
 _FIRST_WORD: Final = re.compile(r"<question>\s*(\w+)")
+
+
+def instructions_about(word: str | None) -> tuple[str, ...]:
+    """Return six instructions about what the word before an item names, two of them right; general ones for
+    another word."""
+    return _ABOUT.get(word, _ANYTHING)
 
 
 def drawing(instructions: Sequence[str], seed: int) -> Callable[[str], str]:
@@ -41,13 +48,12 @@ def teacher(name: TeacherName, seed: int) -> Callable[[str], str]:
     rng = random.Random(f"{seed}|{name}")
     wrong = [text for family in UNNAMED for text in family.wrong] + list(_ANYTHING)
     right = [text for family in UNNAMED for text in family.right]
-    pools = {family.label: (*family.right, *family.wrong) for family in UNNAMED}
 
     def write(prompt: str) -> str:
         pool: tuple[str, ...] = (*wrong, *right) if name == "blind" else tuple(wrong)
         if name == "reader":
             found = _FIRST_WORD.search(prompt)
-            pool = pools.get(found.group(1) if found else None, _ANYTHING)
+            pool = instructions_about(found.group(1) if found else None)
         return f"<template>{rng.choice(pool)}</template>"
 
     return write
