@@ -1,21 +1,23 @@
-"""Train hard questions under instructions drawn at random: what `stream` would be without its search."""
+"""Train hard questions under instructions drawn at random, without a search."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Final
 
 from outside import ForTheHard
 
-from prompt_coevo import Method
+from prompt_coevo import Method, hookimpl
+from prompt_coevo.algorithms.stream.settings import StreamSettings
 from prompt_coevo.context import Context
 from prompt_coevo.demo.unnamed.families import UNNAMED
 from prompt_coevo.demo.unnamed.teachers import instructions_about
 from prompt_coevo.placement import question_text
-from prompt_coevo.types import Question
+from prompt_coevo.types import Group, Question
 
 _LABELS: Final = {family.label for family in UNNAMED}
-_SOLVED: Final = 1.0
+_STREAM: Final = StreamSettings()
 
 
 def _first_word(question: Question) -> str:
@@ -23,10 +25,11 @@ def _first_word(question: Question) -> str:
 
 
 class Drawn(ForTheHard):
-    """Give hard questions instructions that the teacher of `stream` draws from, others each time.
+    """Give hard questions the instructions that the teacher of `stream` draws from.
 
-    Questions that do not state their task are hard from the start. As in `stream`, a failure under an
-    instruction gets no negative advantage.
+    The first member of a group is bare, each of the others draws anew. What is hard, and what a failure
+    under an instruction counts, is as in `stream`. But it is told what `stream` finds out: which
+    instructions are about a question, and that questions which do not state their task are hard.
     """
 
     def __init__(self, context: Context) -> None:
@@ -34,7 +37,16 @@ class Drawn(ForTheHard):
             rng = random.Random(f"{context.settings.seed}|{question.id}|{round}")
             return rng.choices(instructions_about(_first_word(question)), k=count)
 
-        super().__init__(write, lambda question: _first_word(question) in _LABELS, _SOLVED)
+        super().__init__(
+            write, lambda question: _first_word(question) in _LABELS, _STREAM.solved_at
+        )
+
+    @hookimpl
+    def coevo_observe(self, groups: Sequence[Group]) -> None:
+        for group in groups:
+            share = group.bare.solved_share(_STREAM.solved_at)
+            if share is not None:
+                (self.hard.add if share < _STREAM.tau else self.hard.discard)(group.question_id)
 
 
 DRAWN: Final = Method("drawn", plugin=Drawn, provides=frozenset({"template"}), may_distill=True)

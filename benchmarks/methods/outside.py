@@ -22,7 +22,7 @@ class ForTheHard:
     start.
 
     The first member of such a group stays bare, because it says whether the question is still hard.
-    `punished_from` is that of the plans.
+    Every plan gets `punished_from`.
     """
 
     def __init__(

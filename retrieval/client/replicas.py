@@ -49,7 +49,7 @@ class Replicas:
         self._all = [Replica(url) for url in urls]
         self._agreed: Replica | None = None
         self.expected: str | None = None
-        self._turn = JITTER.randrange(len(self._all))  # not all clients begin with the same server
+        self._turn = self._first_turn()
 
     def __len__(self) -> int:
         return len(self._all)
@@ -66,7 +66,11 @@ class Replicas:
         """Replace the servers. There may be none for a while; `pick` needs one."""
         known = {replica.url: replica for replica in self._all}
         self._all = [known.get(url) or Replica(url) for url in urls]
-        self._turn = 0
+        self._turn = self._first_turn()
+
+    def _first_turn(self) -> int:
+        """Draw the first server, so that not all clients begin with the same one."""
+        return JITTER.randrange(len(self._all)) if self._all else 0
 
     def pick(self, now: float) -> Replica:
         """Return the next server in turn, or the one available soonest if all are left out."""

@@ -213,15 +213,17 @@ def dimension_of(name: str) -> int:
 
 
 def _load(source: EncoderSource) -> Encoder:
+    import torch
     from transformers import AutoModel, AutoTokenizer
     from transformers.utils import logging
 
     logging.disable_progress_bar()
     try:
         tokenizer = AutoTokenizer.from_pretrained(source.location)
-        model, report = AutoModel.from_pretrained(
-            source.location, dtype="auto", output_loading_info=True
-        )
+        with torch.random.fork_rng(devices=[]):  # weights that a checkpoint lacks are drawn
+            model, report = AutoModel.from_pretrained(
+                source.location, dtype="auto", output_loading_info=True
+            )
     except Exception as error:  # anything that a damaged file or an unreachable hub may cause
         raise _not_loaded(source, error) from error
     missing = set(report["missing_keys"])

@@ -19,12 +19,14 @@ from typing import Any
 
 import pytest
 
-from prompt_coevo import hookimpl
+from prompt_coevo import Coevolution, hookimpl
 from prompt_coevo.demo.job import Job
 from prompt_coevo.demo.smollm2 import fingerprint
 from prompt_coevo.demo.unnamed.load import least_memory, load_model
 from prompt_coevo.demo.world import World, base_path
 from prompt_coevo.machine import computes_bfloat16
+from prompt_coevo.settings import Settings
+from prompt_coevo.types import Assignment, Group, Rollout
 
 METHODS = Path(__file__).parents[2] / "benchmarks" / "methods"
 OWN = ("model", "questions", "tokens", "teacher", "rollouts")
@@ -492,9 +494,12 @@ def test_instructions_are_drawn_without_a_search(
 ) -> None:
     shutil.copytree(base_path(World()), tmp_path / "model")
     tier = load(COEVO_MODEL=str(tmp_path / "model"), COEVO_ROLLOUTS="1024")
-    from language_drawn import Drawn
+    from language_drawn import DRAWN, Drawn
 
+    from prompt_coevo.algorithms.stream import METHOD
     from prompt_coevo.demo.unnamed.families import UNNAMED
+
+    assert (DRAWN.provides, DRAWN.may_distill) == (METHOD.provides, METHOD.may_distill)
 
     pools = {family.label: {*family.right, *family.wrong} for family in UNNAMED}
     groups = list[tuple[str, list[Any]]]()
@@ -522,6 +527,23 @@ def test_instructions_are_drawn_without_a_search(
         drawn.add(tuple(texts))
     assert len(drawn) > len(unnamed) - 5
     assert {plans is None for word, plans in groups if word not in pools} == {True, False}
+
+
+@pytest.mark.parametrize("right", range(9))
+def test_what_is_hard_for_drawn_instructions_is_hard_for_the_stream(load: Load, right: int) -> None:
+    load()
+    from language_drawn import Drawn
+
+    from prompt_coevo.algorithms.hard_questions.hard_set import HardSet
+    from prompt_coevo.algorithms.stream.settings import StreamSettings
+
+    context = Coevolution.from_settings(Settings(reflection={"function": str})).context
+    drawn, stream = Drawn(context), HardSet.of(StreamSettings(), context)
+    rollouts = tuple(Rollout(Assignment("q"), "", float(at < right)) for at in range(8))
+    for group in (Group("q", rollouts), Group("q", ())):
+        drawn.coevo_observe([group])
+        stream.observe_all([group])
+        assert ("q" in drawn.hard) == ("q" in stream) == (right < 2)
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,11 @@ def knowing(prompt: str) -> str:
     return f"<template>Think of k{family} .</template>"
 
 
+def useless(prompt: str) -> str:
+    """Write a template that helps nobody, another at every call, in any thread."""
+    return f"<template>idea {random.SystemRandom().random()}</template>"
+
+
 class Teacher:
     """Count its calls, from any thread."""
 

@@ -27,8 +27,7 @@ _FIRST_WORD: Final = re.compile(r"<question>\s*(\w+)")
 
 
 def instructions_about(word: str | None) -> tuple[str, ...]:
-    """Return six instructions about what the word before an item names, two of them right; general ones for
-    another word."""
+    """Return the six instructions for a family's label, of which two are right, or general ones."""
     return _ABOUT.get(word, _ANYTHING)
 
 

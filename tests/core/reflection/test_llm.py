@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -13,10 +14,11 @@ from typing import Any
 
 import pytest
 
-from helpers.seeded_alike import on_two_ranks
+from helpers.global_random import twice_seeded_alike
 from helpers.waits import waits_take_no_time
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.extras import MissingExtraError
+from prompt_coevo.jitter import JITTER
 from prompt_coevo.redact import looks_like_a_key, redact
 from prompt_coevo.reflection import litellm_model as llm
 from prompt_coevo.reflection import patience
@@ -155,9 +157,10 @@ def test_ranks_that_are_seeded_alike_wait_differently(waits: list[float]) -> Non
             model(server, total_timeout_s=300).complete(["a"])
         return list(waits)
 
-    waited()  # rich, imported with litellm, draws once from the global generator
-    one, other = on_two_ranks(waited)
+    waited()  # rich, which httpx imports, draws once from the global generator
+    one, other = twice_seeded_alike(waited)
     assert one != other
+    assert isinstance(JITTER, random.SystemRandom), "or forked ranks would draw alike"
 
 
 @pytest.mark.parametrize("answer", [Slow(3600), Trickle()])

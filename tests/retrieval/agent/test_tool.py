@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from helpers.global_random import twice_seeded_alike
 from helpers.retrieval_server import EchoRetriever, echo, free_port, serving
-from helpers.seeded_alike import on_two_ranks
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.retrieval.agent.tool import OnOutage, SearchTool
 from prompt_coevo.retrieval.client.client import RemoteClient, RemoteRetriever
@@ -76,7 +76,7 @@ def test_ranks_that_are_seeded_alike_pause_differently(pauses: list[float]) -> N
         SearchTool(Flaky(5)).search(["a"])
         return list(pauses)
 
-    one, other = on_two_ranks(paused)
+    one, other = twice_seeded_alike(paused)
     assert one != other
 
 

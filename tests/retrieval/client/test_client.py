@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from helpers.global_random import twice_seeded_alike
 from helpers.retrieval_server import EchoRetriever, echo, free_port, serving
 from helpers.scripted_http import Reply, echoed, scripted
-from helpers.seeded_alike import on_two_ranks
 from helpers.waits import waits_take_no_time
 from helpers.wire_forms import SERVERS, ServerForm
 from prompt_coevo.errors import SettingsError
@@ -177,9 +177,9 @@ def test_ranks_that_are_seeded_alike_wait_differently(monkeypatch: pytest.Monkey
             remote.search(["a"], 1)
         return list(waits)
 
-    one, other = on_two_ranks(waited)
+    one, other = twice_seeded_alike(waited)
     assert one != other
-    one, other = on_two_ranks(lambda: waited(**{"retry-after": "40"}))
+    one, other = twice_seeded_alike(lambda: waited(**{"retry-after": "40"}))
     assert one != other
     assert all(40 <= seconds <= 60 for seconds in one + other)
 
@@ -425,9 +425,18 @@ def test_addresses(given: str, retrieve: str, health: str) -> None:
 
 
 def test_clients_that_are_seeded_alike_begin_with_different_servers() -> None:
-    urls = [f"http://server{number}" for number in range(10**6)]
-    one, other = on_two_ranks(lambda: Replicas(urls).pick(0.0).url)
-    assert one != other
+    urls = [f"http://server{number}" for number in range(100)]
+
+    def begun() -> list[str]:
+        made = [Replicas(urls) for _ in range(20)]
+        first = [replicas.pick(0.0).url for replicas in made]
+        for replicas in made:
+            replicas.change(urls)
+        return first + [replicas.pick(0.0).url for replicas in made]
+
+    one, other = twice_seeded_alike(begun)
+    assert one[:20] != other[:20]
+    assert one[20:] != other[20:]
 
 
 def test_a_failing_replica_is_left_out_for_longer_each_time() -> None:

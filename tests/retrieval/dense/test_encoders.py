@@ -218,6 +218,7 @@ def test_damaged_weights_are_refused(checkpoint: Path, tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_of_fewer_weights_is_refused(checkpoint: Path, tmp_path: Path) -> None:
+    import torch
     from safetensors.torch import load_file, save_file
 
     def without(lost: str) -> str:
@@ -228,9 +229,11 @@ def test_a_checkpoint_of_fewer_weights_is_refused(checkpoint: Path, tmp_path: Pa
         return f"mean:{folder}"
 
     # The pooler takes no part, and is random where a checkpoint lacks it.
+    drawn = torch.get_rng_state()
     assert (
         encoders.load(without("pooler")).sha256 == encoders.load(f"mean:{tmp_path}/pooler").sha256
     )
+    assert torch.equal(torch.get_rng_state(), drawn), "torch's generator is the training run's"
     with pytest.raises(EncoderError, match=r"lacks \d+ weights of its model, encoder.layer.0"):
         encoders.load(without("attention"))
 

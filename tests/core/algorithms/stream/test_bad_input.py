@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
-from helpers.families import GROUP, Families, Teacher, engine_with, epoch, resumed, run, texts
+from helpers.families import (
+    GROUP,
+    Families,
+    Teacher,
+    engine_with,
+    epoch,
+    resumed,
+    run,
+    texts,
+    useless,
+)
 from prompt_coevo.engine.state import plugin_states
 from prompt_coevo.types import Assignment, Question, Rollout
 
@@ -43,7 +52,7 @@ def test_what_a_failure_is_paid_decides_nothing(wrong: tuple[float, ...]) -> Non
 
 @pytest.mark.parametrize("reward", [-1.0, 0.0, 0.5, 0.999])
 def test_a_constant_reward_below_a_success_ends_with_nothing_in_use(reward: float) -> None:
-    teacher = Teacher(lambda prompt: f"<template>idea {random.random()}</template>")
+    teacher = Teacher(useless)
     engine = engine_with(teacher)
     policy = Rewarding(wrong=(reward,), right=reward)
     run(engine, policy, 6)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from helpers.families import BATCH, Families, Teacher, engine_with
+from helpers.families import BATCH, Families, Teacher, engine_with, useless
 from prompt_coevo import Coevolution
 from prompt_coevo.algorithms.stream.reflection import Reflection
 from prompt_coevo.errors import StateError
@@ -95,7 +95,7 @@ def test_all_calls_are_made_that_could_be_used_and_no_other(
     for known in (True, False):
         asked.clear()
         policy = Families(families=1000)
-        teacher = Teacher(lambda prompt: f"<template>idea {random.random()}</template>")
+        teacher = Teacher(useless)
         engine = engine_with(teacher, stream={**section, "first_sight": True})
         engine.begin(policy, length(policy, steps) if known else None)
         list(drive(engine, policy, steps))
@@ -124,7 +124,7 @@ def test_nothing_is_asked_when_no_hard_question_comes_again(asked: list[int]) ->
     steps = 3 * EPOCH
     late = [one for batch in order(policy, steps)[-2:] for one in batch]
     policy.known = set(late)
-    teacher = Teacher(lambda prompt: f"<template>idea {random.random()}</template>")
+    teacher = Teacher(useless)
     section = {"calls_per_hard": "unlimited", "library_size": 1000}
     engine = engine_with(teacher, stream=section)
     engine.begin(policy, length(policy, steps, 24))
@@ -140,7 +140,7 @@ def test_nothing_is_asked_when_no_hard_question_comes_again(asked: list[int]) ->
 def test_rounds_that_serve_several_updates(asked: list[int]) -> None:
     """Each round serves four updates; calls after the last round was planned would be useless."""
     policy, rounds = Families(families=1000), 6
-    teacher = Teacher(lambda prompt: f"<template>idea {random.random()}</template>")
+    teacher = Teacher(useless)
     engine = engine_with(teacher, stream={"calls_per_hard": "unlimited", "library_size": 1000})
     engine.begin(policy, Workload(32, 64, rounds / EPOCH, 4 * rounds, 4.0))
     for number, ids in enumerate(order(policy, rounds), 1):
@@ -154,7 +154,7 @@ def test_rounds_that_serve_several_updates(asked: list[int]) -> None:
 
 def test_a_run_that_goes_on_longer_than_it_said_asks_on(asked: list[int]) -> None:
     policy = Families(families=1000)
-    teacher = Teacher(lambda prompt: f"<template>idea {random.random()}</template>")
+    teacher = Teacher(useless)
     engine = engine_with(teacher, stream={"calls_per_hard": "unlimited", "library_size": 1000})
     engine.begin(policy, length(policy, 4))
     for ids in order(policy, 9):
@@ -190,7 +190,7 @@ def test_a_run_that_is_killed_anywhere_asks_as_the_whole_one(epochs: int, asked:
 
 def test_a_stream_asks_until_its_last_round(asked: list[int]) -> None:
     policy, steps = Families(count=16, families=1000), 12
-    teacher = Teacher(lambda prompt: f"<template>idea {random.random()}</template>")
+    teacher = Teacher(useless)
     engine = engine_with(teacher, stream={"calls_per_hard": "unlimited", "library_size": 1000})
     engine.begin(policy, Workload(16, 6, None, steps))
     for number in range(steps):

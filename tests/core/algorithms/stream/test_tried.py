@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from helpers.families import BATCH, GROUP, Families, Teacher, engine_with, epoch, run
+from helpers.families import BATCH, GROUP, Families, Teacher, engine_with, epoch, run, useless
 from prompt_coevo import Coevolution
 from prompt_coevo.algorithms.stream import LISTED
 from prompt_coevo.engine.state import plugin_states
@@ -87,7 +87,7 @@ def test_without_the_gate_for_known_texts_a_useless_one_is_not_tried_for_ever() 
 
 
 def test_all_members_but_one_try_while_nothing_solves_a_question() -> None:
-    teacher = Teacher(lambda prompt: f"<template>idea {random.random()}</template>")
+    teacher = Teacher(useless)
     engine, policy = engine_with(teacher), Families(count=32, families=2)
     plans = run(engine, policy, 2)
     assert engine.metrics()["coevo/templates_in_use"] == 0
@@ -97,7 +97,7 @@ def test_all_members_but_one_try_while_nothing_solves_a_question() -> None:
 
 def test_calls_pause_while_an_epoch_cannot_try_what_waits() -> None:
     """A question unlike all others has five rollouts an epoch for its templates on trial."""
-    teacher = Teacher(lambda prompt: f"<template>idea {random.random()}</template>")
+    teacher = Teacher(useless)
     engine, policy = (
         engine_with(teacher, stream={"calls_per_hard": "unlimited"}),
         Families(count=32, families=1_000),

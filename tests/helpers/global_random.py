@@ -1,4 +1,4 @@
-"""Let two ranks work that are seeded alike."""
+"""Repeat work with the global random generator seeded alike, as it is on the ranks of a run."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TypeVar
 Result = TypeVar("Result")
 
 
-def on_two_ranks(work: Callable[[], Result]) -> tuple[Result, Result]:
-    """Return what each rank's work returns; check that none draws from the global generator."""
+def twice_seeded_alike(work: Callable[[], Result]) -> tuple[Result, Result]:
+    """Return both results; check that neither draws from the global generator."""
     before = random.getstate()
 
-    def on_a_rank() -> Result:
+    def once() -> Result:
         random.seed(0)
         seeded = random.getstate()
         result = work()
@@ -21,6 +21,6 @@ def on_two_ranks(work: Callable[[], Result]) -> tuple[Result, Result]:
         return result
 
     try:
-        return on_a_rank(), on_a_rank()
+        return once(), once()
     finally:
         random.setstate(before)
