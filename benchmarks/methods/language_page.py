@@ -45,6 +45,7 @@ CLAIMS: Final = (
     Claim("p2o", "grpo", column=AREA),
     Claim("grpo", "stream", "plain"),
     Claim("grpo", "stream", "plain", AREA),
+    Claim("blind", "grpo"),
     Claim("stream", "random"),
     Claim("stream", "drawn"),
     Claim("stream", "blind"),
@@ -55,8 +56,9 @@ CLAIMS: Final = (
 
 
 def _seconds(runs: Sequence[Run]) -> str:
-    """Return the mean CPU seconds, without the runs that had to emulate bfloat16 if others did not."""
-    return number("cpu_seconds")([run for run in runs if not run.get("emulated")] or runs)
+    """Return the mean CPU seconds of the runs that did not emulate bfloat16; a dash if all did."""
+    comparable = [run for run in runs if not run.get("emulated")]
+    return number("cpu_seconds")(comparable) if comparable else "–"
 
 
 COSTS: Final[Mapping[str, Cell]] = {

@@ -40,6 +40,8 @@ ROWS: Final = (
     Row(_MODEL, "task unstated", Claim("stream", "p2o")),
     Row(_MODEL, "task unstated", Claim("p2o", "grpo")),
     Row(_MODEL, f"task unstated, {_OVER_RUN}", Claim("p2o", "grpo", column=AREA)),
+    Row(_MODEL, "task unstated", Claim("stream", "drawn")),
+    Row(_MODEL, "task unstated", Claim("blind", "grpo")),
     Row(_MODEL, "task unstated", Claim("random", "grpo")),
     Row(_MODEL, "task unstated", Claim("stream", "hints")),
     Row(_MODEL, "task unstated", Claim("stream", "sft")),

@@ -23,6 +23,7 @@ from prompt_coevo.algorithms.stream.comparison import LEAST_GROUPS
 from prompt_coevo.demo.results import area
 from prompt_coevo.demo.unnamed.arms import ROLLOUTS_PER_STEP
 from prompt_coevo.demo.unnamed.tasks import HARD, Questions
+from prompt_coevo.demo.unnamed.teachers import teacher
 
 ROOT = Path(__file__).parents[3]
 MAIN = ("grpo", "stream")
@@ -116,6 +117,23 @@ def test_what_the_results_say_of_other_tables(blocks: Any) -> None:
     assert f"answers {sum(probed) / len(HARD):.2f}".replace(" 0.", " .") in text
     assert 'is "cannot be told": 88 questions are too few for its comparison group' in text
     assert len(Questions.unnamed(0).training) == 88 < LEAST_GROUPS
+    compared = {(*cells[:2],): cells[-2] for cells in _rows(blocks["language-claims"]())}
+    below = compared["stream", "stream, blind teacher"].replace("+", "", 1)
+    assert f"by {below}, still above GRPO ({compared['stream, blind teacher', 'GRPO']})" in text
+    (drawn,), searched = _runs("drawn"), _runs("stream")[0]
+    assert (drawn["seed"], drawn["draw"]) == (searched["seed"], searched["draw"])
+    ends, means = (
+        [f"{of(run):.2f}".lstrip("0") for run in (drawn, searched)]
+        for of in (
+            lambda run: run["curve"]["hard"][-1],
+            lambda run: area(run["spent"], run["curve"]["hard"], run["budget"]),
+        )
+    )
+    assert f"to {ends[0]}, `stream` to {ends[1]} with the same seed" in text
+    assert f"over the run they are near ({means[0]}, {means[1]}; one run)" in text
+    blind = teacher("blind", 0)
+    assert len({blind("") for _ in range(2000)}) == 2 * 21
+    assert "of whose instructions one in 21 is right for a question" in text
     others = _rows(blocks["language-trainers"]())
     assert "`stream` ends below GRPO in VeRL and OpenRLHF" in text
     for trainer in ("VeRL", "OpenRLHF"):
@@ -186,7 +204,7 @@ def test_what_the_results_say_of_solutions_and_other_ways(blocks: Any) -> None:
     assert (
         f"{calls['stream']} per run of `stream` above (P2O: {calls['P2O']}), on average" in readme
     )
-    cpu = {cells[0]: float(cells[-1].replace(" ", "")) for cells in language}
+    cpu = {cells[0]: cells[-1].replace(" ", "") for cells in language}
     hints, sdft, sft = (
         "hints, half of each solution",
         *(
@@ -207,17 +225,19 @@ def test_what_the_results_say_of_solutions_and_other_ways(blocks: Any) -> None:
     assert "Of the methods with solutions only TRL's SFT is above `stream`" in text
     assert max(right[hints], right[sdft]) < right["stream"] < right[sft]
     assert "a tenth of the CPU time" in text
-    assert cpu[sft] < 0.12 * cpu["stream"]
+    assert float(cpu[sft]) < 0.12 * float(cpu["stream"])
     assert "`hints` is between GRPO and `stream` there (three runs)" in text
     assert len(_runs("hints")) == 3
     assert right["GRPO"] < right[hints]
     emulated = [run for run in _of_all_questions() if run.get("emulated")]
-    assert "the two runs that emulate bfloat16 (seed 2 of `hints` and of *no right" in text
-    assert {(run["arm"], run["seed"]) for run in emulated} == {("hints", 2), ("random", 2)}
-    assert "they took three times as long" in text
-    for run in emulated:
-        others = [one["cpu_seconds"] for one in _runs(run["arm"]) if one not in emulated]
-        assert run["cpu_seconds"] / statistics.fmean(others) == pytest.approx(3, abs=0.2)
+    assert "leave out the runs that emulate bfloat16 (`emulated` in the file of results)" in text
+    assert "which took two to three times as long" in text
+    slower = [
+        run["cpu_seconds"] / statistics.fmean(others)
+        for run in emulated
+        if (others := [one["cpu_seconds"] for one in _runs(run["arm"]) if one not in emulated])
+    ]
+    assert [round(min(slower)), round(max(slower))] == [2, 3]
     took = {
         in_hardware: [
             run["cpu_seconds"] / (run["training"] + run["outside"]) * ROLLOUTS_PER_STEP
@@ -310,7 +330,7 @@ def test_the_time_of_runs_that_emulated_bfloat16_is_not_taken_with_the_others() 
     slow = {"cpu_seconds": 90, "emulated": True}
     seconds = COSTS["CPU seconds"]
     assert seconds([*runs, slow]) == "15"
-    assert seconds([slow]) == "90"
+    assert seconds([slow]) == "–"
 
 
 def test_the_forecast_of_calls_is_what_the_runs_took() -> None:

@@ -50,6 +50,7 @@ REPEATED: Final = {
         "task unstated",
     ),
     "GRPO reached {}": ("language", "GRPO, twice the budget", "task unstated"),
+    "led to {}": ("language", "instructions drawn, no search", "task unstated"),
     "three runs ended at {}": ("language", "stream, no right instruction", "task unstated"),
     "(minus GRPO: {})": ("language", "stream, no right instruction", "minus GRPO"),
     "SFT reached {}": ("language", "TRL's SFT on the solutions, no samples", "task unstated"),
