@@ -20,26 +20,25 @@ _LABELS: Final = {family.label for family in UNNAMED}
 _STREAM: Final = StreamSettings()
 
 
-def _first_word(question: Question) -> str:
+def _label(question: Question) -> str:
+    """Return what stands before the item."""
     return question_text(question.prompt).partition(":")[0]
 
 
 class Drawn(ForTheHard):
     """Give hard questions the instructions that the teacher of `stream` draws from.
 
-    The first member of a group is bare, each of the others draws anew. What is hard, and what a failure
-    under an instruction counts, is as in `stream`. But it is told what `stream` finds out: which
-    instructions are about a question, and that questions which do not state their task are hard.
+    The first member of a group is bare, each of the others draws anew. As in `stream`, a question is hard
+    below `tau`, and a failure under an instruction gets no negative advantage. Unlike `stream`, it is told
+    which instructions are about a question, and that questions which do not state their task are hard.
     """
 
     def __init__(self, context: Context) -> None:
         def write(question: Question, round: int, count: int) -> list[str]:
             rng = random.Random(f"{context.settings.seed}|{question.id}|{round}")
-            return rng.choices(instructions_about(_first_word(question)), k=count)
+            return rng.choices(instructions_about(_label(question)), k=count)
 
-        super().__init__(
-            write, lambda question: _first_word(question) in _LABELS, _STREAM.solved_at
-        )
+        super().__init__(write, lambda question: _label(question) in _LABELS, _STREAM.solved_at)
 
     @hookimpl
     def coevo_observe(self, groups: Sequence[Group]) -> None:

@@ -26,9 +26,9 @@ _ABOUT: Final = {family.label: (*family.right, *family.wrong) for family in UNNA
 _FIRST_WORD: Final = re.compile(r"<question>\s*(\w+)")
 
 
-def instructions_about(word: str | None) -> tuple[str, ...]:
+def instructions_about(label: str | None) -> tuple[str, ...]:
     """Return the six instructions for a family's label, of which two are right, or general ones."""
-    return _ABOUT.get(word, _ANYTHING)
+    return _ABOUT.get(label, _ANYTHING)
 
 
 def drawing(instructions: Sequence[str], seed: int) -> Callable[[str], str]:
