@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
+from probe_tables import families
 
 from prompt_coevo.demo.trainer import quieten
 from prompt_coevo.demo.unnamed.families import FAMILIES, UNNAMED, Family
@@ -188,25 +189,6 @@ def under_templates(model: Any, tokenizer: Any, samples: int) -> list[dict[str, 
     return rows
 
 
-def table(rows: list[dict[str, Any]], samples: int) -> str:
-    """Return every family, bare and under the better instruction, as Markdown."""
-    lines = [
-        f"| family | bare, pass@1 | pass@{samples} | better instruction, pass@1 | pass@{samples} | "
-        "a system message for all six, pass@1 |",
-        "|---|---|---|---|---|---|",
-    ]
-    for row in rows:
-        told = [
-            one for name, one in row.items() if name not in ("family", "items", "bare", "all six")
-        ]
-        cells = [row["family"], row["bare"]["right"], row["bare"]["items"]]
-        best = max(told, key=lambda one: one["right"], default=None)
-        cells += [best["right"], best["items"]] if best else ["–", "–"]
-        cells.append(row["all six"]["right"] if "all six" in row else "–")
-        lines.append(f"| {' | '.join(map(str, cells))} |")
-    return "\n".join(lines)
-
-
 def load(folder: str, dtype: torch.dtype | None = None) -> tuple[Any, Any]:
     """Load a model and its tokenizer; by default in bfloat16 where the CPU computes in it."""
     quieten()
@@ -246,8 +228,9 @@ def main() -> None:
         for family in _chosen(options.families):
             rows.append(measure(model, tokenizer, family, options.items or 10, samples))
             print(json.dumps(rows[-1]), flush=True)
-    _write(options.json, {"samples": samples, "families": rows})
-    print(table(rows, samples))
+    measured = {"samples": samples, "families": rows}
+    _write(options.json, measured)
+    print(families(measured))
 
 
 def _write(file: Path | None, found: dict[str, Any]) -> None:

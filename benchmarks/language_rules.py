@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import random
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,7 @@ from language_forms import (
     write_files,
 )
 from language_probe import load, rates
+from probe_tables import rules
 
 from prompt_coevo.demo.unnamed.held_out import chat
 from prompt_coevo.demo.unnamed.tasks import matches
@@ -56,22 +56,6 @@ def measure(model: Any, tokenizer: Any, rule: Rule, items: int, samples: int) ->
     }
 
 
-def table(rows: Sequence[dict[str, Any]], samples: int) -> str:
-    """Return every rule, bare and under the better template, as Markdown."""
-    lines = [
-        f"| rule | a question | bare, pass@1 | pass@{2 * samples} | better template | pass@1 | "
-        f"pass@{samples} |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for row in rows:
-        told = {text: one for text, one in row.items() if isinstance(one, dict) and text != "bare"}
-        best = max(told, key=lambda text: told[text]["right"])
-        cells = [row["rule"], row["question"], row["bare"]["right"], row["bare"]["items"]]
-        cells += [best.replace("|", "\\|"), told[best]["right"], told[best]["items"]]
-        lines.append(f"| {' | '.join(map(str, cells))} |")
-    return "\n".join(lines)
-
-
 def _probe(options: argparse.Namespace) -> None:
     known = {rule.name: rule for rule in (*TRAINED, *LEFT_OUT)}
     names = options.rules.split(",") if options.rules else list(known)
@@ -80,15 +64,15 @@ def _probe(options: argparse.Namespace) -> None:
             f"--rules: there is no {', '.join(sorted(unknown))}; known: {', '.join(known)}"
         )
     model, tokenizer = load(options.model)
-    rows = []
+    rows: list[dict[str, Any]] = []
+    measured = {"samples": options.samples, "rules": rows}
     for name in names:
         with torch.no_grad():
             rows.append(measure(model, tokenizer, known[name], options.items, options.samples))
         print(json.dumps(rows[-1]), flush=True)
         if options.json:
-            said = {"samples": options.samples, "rules": rows}
-            options.json.write_text(json.dumps(said, indent=1) + "\n", "utf-8")
-    print(table(rows, options.samples))
+            options.json.write_text(json.dumps(measured, indent=1) + "\n", "utf-8")
+    print(rules(measured))
 
 
 def _write(options: argparse.Namespace) -> None:

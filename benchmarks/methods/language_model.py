@@ -76,7 +76,8 @@ ARMS: Final[Mapping[str, Studied]] = {
     "blind": Studied(Arm("stream, blind teacher", {}), {"teacher": "blind"}),
     "random": Studied(Arm("stream, no right instruction", {}), {"teacher": "random"}),
     "drawn": Studied(
-        Arm("instructions drawn, no search", {"algorithms": "language_drawn:DRAWN"}), draws=True
+        Arm("instructions drawn, no search", {"algorithms": "language_drawn:DRAWN"}),
+        knows_questions=True,
     ),
     "self": Studied(Arm("stream, the policy writes", {}), {"model": "self", "max_tokens": 160}),
     "hints": Studied(
@@ -146,7 +147,9 @@ def questions(draw: int, world: str = WORLD) -> Questions:
 
 def plan(arms: Sequence[str], seeds: int | None, draws: int | None) -> list[Key]:
     """Return the runs of the published table, seed by seed: some arms in both splits, the others in the
-    first; or so many seeds and the first splits of each."""
+    first; or so many seeds and the first splits of each. Raises ResultsError if there are fewer splits."""
+    if draws and draws > len(DRAWS):
+        raise ResultsError(f"--draws {draws}: the questions have {len(DRAWS)} splits")
     keys: list[Key] = []
     for name in arms:
         splits = DRAWS[: draws or (len(DRAWS) if name in _IN_BOTH_SPLITS else 1)]
@@ -170,7 +173,7 @@ def check_model() -> None:
             "--json another file"
         )
     if is_folder(MODEL) and not (Path(MODEL) / "config.json").exists():
-        raise ResultsError(f"--model {MODEL}: there is no config.json in this folder")
+        raise ResultsError(f"--model {MODEL}: there is no folder with a config.json")
     if fingerprint(MODEL) == PUBLISHED:
         try:
             smollm2_folder(Path(MODEL))
@@ -181,14 +184,21 @@ def check_model() -> None:
 def check(keys: Sequence[Key]) -> None:
     """Raise ResultsError for a model, teacher or questions that are missing or do not go together."""
     check_model()
-    if TEACHER and Path(TEACHER).suffix.lower() == ".txt" and not Path(TEACHER).is_file():
+    file = Path(TEACHER or "")
+    if TEACHER and not file.is_file() and (file.is_dir() or file.suffix.lower() == ".txt"):
         raise ResultsError(f"--teacher {TEACHER}: there is no such file")
     if TEACHER and not _teacher().get("teacher", TEACHER):
         raise ResultsError(f"--teacher {TEACHER}: there is no instruction in this file")
-    for name in dict.fromkeys(arm for _, arm, _, _ in keys):
+    names = list(dict.fromkeys(arm for _, arm, _, _ in keys))
+    built_in = [name for name in names if ARMS[name].of_built_in_questions]
+    if QUESTIONS and built_in:
+        raise ResultsError(
+            f"{', '.join(built_in)}: for the built-in questions only; name other --arms"
+        )
+    for name in names:
         if ROLLOUTS * ARMS[name].budgets - ARMS[name].reserve < ROLLOUTS_PER_STEP:
             raise ResultsError(f"--rollouts {ROLLOUTS} are too few for a step of {name}")
-    own = [name for name in dict.fromkeys(arm for _, arm, _, _ in keys) if _asks(ARMS[name])]
+    own = [name for name in names if _asks(ARMS[name])]
     if QUESTIONS and own and not TEACHER:
         raise ResultsError(
             f"{', '.join(own)}: the built-in teachers know nothing of the questions in {QUESTIONS}; give "
@@ -197,15 +207,6 @@ def check(keys: Sequence[Key]) -> None:
     if TEACHER and not own:
         raise ResultsError(
             "--teacher has no effect on these arms: they ask none, or bring their own"
-        )
-    built_in = [
-        name
-        for name in dict.fromkeys(arm for _, arm, _, _ in keys)
-        if ARMS[name].of_built_in_questions
-    ]
-    if QUESTIONS and built_in:
-        raise ResultsError(
-            f"{', '.join(built_in)}: for the built-in questions only; name other --arms"
         )
     if "COEVO_TOKENS" in os.environ and not QUESTIONS:
         raise ResultsError("--tokens has no effect without --questions")
@@ -239,7 +240,7 @@ def jobs() -> int:
 def _teacher() -> dict[str, Any]:
     """Return the section of the settings that `--teacher` stands for."""
     file = Path(TEACHER or "")
-    return {"teacher": lines_of(file)} if file.is_file() else {"model": TEACHER}
+    return {"teacher": list(lines_of(file).values())} if file.is_file() else {"model": TEACHER}
 
 
 def _asks(studied: Studied) -> bool:

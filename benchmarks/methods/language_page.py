@@ -21,9 +21,7 @@ from tables import (
     AREA,
     END,
     Cell,
-    Claim,
     accuracy,
-    claims,
     count,
     less,
     number,
@@ -37,22 +35,6 @@ from prompt_coevo.demo.unnamed.arms import BUDGET
 from prompt_coevo.demo.unnamed.tasks import HARD, PLAIN
 
 GROUPS: Final = {"hard": HARD, "plain": PLAIN}
-CLAIMS: Final = (
-    Claim("stream", "grpo"),
-    Claim("stream", "grpo", column=AREA),
-    Claim("stream", "p2o"),
-    Claim("p2o", "grpo"),
-    Claim("p2o", "grpo", column=AREA),
-    Claim("grpo", "stream", "plain"),
-    Claim("grpo", "stream", "plain", AREA),
-    Claim("blind", "grpo"),
-    Claim("stream", "random"),
-    Claim("stream", "drawn"),
-    Claim("stream", "blind"),
-    Claim("stream", "grpo-twice"),
-    Claim("stream", "hints"),
-    Claim("sft", "stream"),
-)
 
 
 def _seconds(runs: Sequence[Run]) -> str:
@@ -82,7 +64,10 @@ _ANSWERS: Final = 2
 
 def summary(runs: Sequence[Run]) -> str:
     """Make tables for each world of runs of another model, or with questions from a file: of all questions
-    together, and of each family. Raises ResultsError for no runs, or an unknown arm."""
+    together, or those that state their task and the others, and of each family.
+
+    Raises ResultsError for no runs, or an unknown arm.
+    """
     if not runs:
         raise ResultsError("there are no runs in this file")
     if unknown := {run["arm"] for run in runs} - language_model.ARMS.keys():
@@ -96,14 +81,19 @@ def summary(runs: Sequence[Run]) -> str:
 
 
 def _of_one_world(runs: Sequence[Run]) -> str:
-    names = language_model.labels()
+    names = {_UNTRAINED: "before training", **language_model.labels()}
+    runs = [*untrained(runs), *runs]
     families = sorted({kind for run in runs for kind, *_ in run["words"].values()})
-    together = scored(runs, {_ALL: families})
+    stated = [name for name in families if name in PLAIN]
+    unstated = [name for name in families if name not in PLAIN]
+    main = "task unstated" if stated and unstated else _ALL
+    together = scored(runs, {main: unstated or stated, "task stated": stated if unstated else ()})
     columns: dict[str, Cell] = {
         "runs": count,
-        _ALL: accuracy(_ALL),
-        "area": accuracy(_ALL, AREA),
-        "minus GRPO": less(of_arm(together, "grpo"), _ALL),
+        main: accuracy(main),
+        "area": accuracy(main, AREA),
+        "minus GRPO": less(of_arm(together, "grpo"), main),
+        **({"task stated": accuracy("task stated")} if main != _ALL else {}),
         **COSTS,
     }
     made = [table(together, list(names), names, columns)]
@@ -130,8 +120,7 @@ def blocks(runs: Sequence[Run]) -> dict[str, Callable[[], str]]:
         world: _of_one_precision([run for run in runs if run["world"] == world])
         for world in (WORLD, *language_instructions.WORLDS)
     }
-    all_runs = of_world[WORLD]
-    runs = of_whole_splits(all_runs)
+    runs = of_world[WORLD]
     every = [*untrained(runs), *told_the_task(runs), *runs]
     grouped, by_family = (
         scored(every, GROUPS),
@@ -147,7 +136,6 @@ def blocks(runs: Sequence[Run]) -> dict[str, Callable[[], str]]:
         **COSTS,
     }
     families = {name: accuracy(name) for name in HARD + PLAIN}
-    made = [claim for claim in CLAIMS if of_arm(runs, claim.better) and of_arm(runs, claim.worse)]
     return {
         "language": lambda: table(grouped, list(names), names, columns),
         "readme-language": lambda: table(
@@ -160,11 +148,10 @@ def blocks(runs: Sequence[Run]) -> dict[str, Callable[[], str]]:
             },
         ),
         "language-families": lambda: table(by_family, list(names), names, families),
-        "language-claims": lambda: claims(grouped, made, names),
         "language-answers": lambda: answers(runs),
         "language-templates": lambda: templates(runs),
-        "language-trainers": lambda: trainers(all_runs, _RESULTS),
-        "language-runs": lambda: pairs(all_runs),
+        "language-trainers": lambda: trainers(runs, _RESULTS),
+        "language-runs": lambda: pairs(runs),
         **{
             f"language-{world}": partial(instructions, of_world[world], task)
             for world, task in language_instructions.WORLDS.items()
@@ -220,7 +207,7 @@ def untrained(runs: Sequence[Run]) -> list[Run]:
 
 def told_the_task(runs: Sequence[Run]) -> list[Run]:
     """Return what the untrained model gets right under the better of each family's two instructions, as
-    runs of an arm of its own, one of each split. Plain questions were asked without one."""
+    runs of an arm of its own, one of each split. Plain questions have no such instruction."""
     splits = json.loads((_RESULTS / "language_probe_held_out.json").read_text("utf-8"))["splits"]
     found = {(one["draw"], name): rates for one in splits for name, rates in one["words"].items()}
     better = {
@@ -230,17 +217,14 @@ def told_the_task(runs: Sequence[Run]) -> list[Run]:
         for family in HARD
     }
 
-    def right(draw: int, name: str) -> float:
-        family, *both = found[draw, name]
-        return both[better[family] - 1] if family in better else statistics.fmean(both)
-
     return [
         {
             **run,
             "arm": _TOLD,
             "words": {
-                name: [kind, *[right(run["draw"], name)] * len(points)]
+                name: [kind, *[found[run["draw"], name][better[kind]]] * len(points)]
                 for name, (kind, *points) in run["words"].items()
+                if kind in better
             },
         }
         for run in untrained(runs)
@@ -276,18 +260,6 @@ def scored(runs: Sequence[Run], groups: Mapping[str, Sequence[str]]) -> list[Run
         }
         for run in runs
     ]
-
-
-def of_whole_splits(runs: Sequence[Run]) -> list[Run]:
-    """Return the runs of splits with two seeds of both main arms: one seed has no interval."""
-    whole = {
-        draw
-        for draw in language_model.DRAWS
-        if all(
-            sum(run["draw"] == draw for run in of_arm(runs, arm)) > 1 for arm in ("grpo", "stream")
-        )
-    }
-    return [run for run in runs if run["draw"] in whole] or list(runs)
 
 
 def pairs(runs: Sequence[Run]) -> str:
@@ -373,7 +345,7 @@ def templates(runs: Sequence[Run]) -> str:
 
 def draw(runs: Sequence[Run], folder: Path) -> None:
     """Draw the pictures: all families together, and each alone."""
-    runs = of_whole_splits([run for run in runs if run["world"] == WORLD])
+    runs = [run for run in runs if run["world"] == WORLD]
     names = language_model.labels()
     arms = [name for name in language_model.HEADLINE if of_arm(runs, name)]
     titles = {"task unstated": HARD, "task stated": PLAIN}

@@ -14,7 +14,8 @@ import functools
 import json
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -31,22 +32,23 @@ def from_file(file: Path, seed: int, most_tokens: int) -> Questions:
     """Read the questions, and hold some of them out. Raises ResultsError for an invalid file, or one with
     too few questions to train on."""
     lines = lines_of(file)
-    read = _with_patterns if lines and '"pattern"' in lines[0] else _with_answers
+    first = next(iter(lines.values()), "")
+    read = _with_patterns if '"pattern"' in first else _with_answers
     questions = read(file, lines, seed, most_tokens)
     if (left := len(questions.training)) < QUESTIONS_PER_STEP:
         raise ResultsError(
-            f"{file}: {left} questions are left to train on, and a step takes {QUESTIONS_PER_STEP}"
+            f"{file}: too few questions: {left} to train on, where a step takes {QUESTIONS_PER_STEP}"
         )
     return questions
 
 
-def _with_answers(file: Path, lines: Sequence[str], seed: int, most_tokens: int) -> Questions:
-    tasks = [_task(file, number, line) for number, line in enumerate(lines, start=1)]
+def _with_answers(file: Path, lines: Mapping[int, str], seed: int, most_tokens: int) -> Questions:
+    tasks = [_task(file, number, line) for number, line in lines.items()]
     reward = _verifier()
-    for number, task in enumerate(tasks, start=1):
+    for number, task in zip(lines, tasks, strict=True):
         if not reward(task.answer, task.answer):
             raise ResultsError(
-                f"{file}, question {number}: math-verify reads no answer in {task.answer!r}"
+                f"{file}, line {number}: math-verify reads no answer in {task.answer!r}"
             )
     _check_distinct(file, tasks)
     held_out = min(HELD_OUT, len(tasks) // 4)
@@ -60,10 +62,10 @@ def _with_answers(file: Path, lines: Sequence[str], seed: int, most_tokens: int)
     )
 
 
-def _with_patterns(file: Path, lines: Sequence[str], seed: int, most_tokens: int) -> Questions:
+def _with_patterns(file: Path, lines: Mapping[int, str], seed: int, most_tokens: int) -> Questions:
     families: dict[str, list[Task]] = {}
     plain = set[str]()
-    for number, line in enumerate(lines, start=1):
+    for number, line in lines.items():
         try:
             row = json.loads(line)
             task = Task(str(row["question"]), str(row["pattern"]), str(row["family"]))
@@ -92,14 +94,18 @@ def _with_patterns(file: Path, lines: Sequence[str], seed: int, most_tokens: int
 
 
 def _check_distinct(file: Path, tasks: Sequence[Task]) -> None:
-    if len({task.question for task in tasks}) < len(tasks):
-        raise ResultsError(f"{file}: a question stands there twice; the held-out ones must be new")
+    ((question, times),) = Counter(task.question for task in tasks).most_common(1) or [("", 0)]
+    if times > 1:
+        raise ResultsError(
+            f"{file}: the question {question[:60]!r} is there {times} times; the held-out ones must be new"
+        )
 
 
-def lines_of(file: Path) -> Sequence[str]:
-    """Read the non-empty lines of a file. Raises ResultsError if it cannot be read."""
+def lines_of(file: Path) -> dict[int, str]:
+    """Read the non-empty lines of a file, by number. Raises ResultsError if it cannot be read."""
     try:
-        return [line for line in file.read_text("utf-8-sig").split("\n") if line.strip()]
+        lines = enumerate(file.read_text("utf-8-sig").split("\n"), start=1)
+        return {number: line for number, line in lines if line.strip()}
     except OSError as error:
         raise ResultsError(f"{file} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:

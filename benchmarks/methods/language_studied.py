@@ -31,10 +31,10 @@ class Studied:
     world: str = WORLD
     """Which questions."""
 
-    draws: bool = False
-    """Whether it draws instructions about the built-in questions itself."""
+    knows_questions: bool = False
+    """Whether it has instructions about the built-in questions."""
 
     @property
     def of_built_in_questions(self) -> bool:
         """Tell whether it cannot run with questions from a file."""
-        return self.draws or bool(self.told) or self.world != WORLD
+        return self.knows_questions or bool(self.told) or self.world != WORLD

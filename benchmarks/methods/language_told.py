@@ -11,11 +11,11 @@ from trl import SFTConfig, SFTTrainer
 from trl.experimental.sdft import SDFTConfig, SDFTTrainer
 
 from prompt_coevo.demo.job import Job
+from prompt_coevo.demo.unnamed.arms import QUESTIONS_PER_STEP
 from prompt_coevo.demo.unnamed.held_out import chat
 from prompt_coevo.demo.unnamed.load import load_model, load_tokenizer
 from prompt_coevo.demo.unnamed.tasks import Questions
-from prompt_coevo.demo.unnamed.train import build_trainer, of_this_machine
-from prompt_coevo.demo.unnamed.values import trainer_values
+from prompt_coevo.demo.unnamed.train import build_trainer, values_of
 
 _OF_SAMPLES: Final = ("num_generations", "max_completion_length", "temperature", "beta")
 """Values for trainers that sample and reward."""
@@ -32,7 +32,7 @@ def with_solutions(job: Job, questions: Questions) -> Any:
 def sdft(job: Job, questions: Questions) -> Any:
     """Build TRL's SDFTTrainer with its defaults: the base model, shown the question and its solution,
     teaches the policy on the policy's own samples."""
-    values = _values(job, questions)
+    values = values_of(job, questions)
     del values["beta"]
     parts = _parts(
         job,
@@ -50,9 +50,9 @@ def sdft(job: Job, questions: Questions) -> Any:
 def sft(job: Job, questions: Questions) -> Any:
     """Build TRL's SFTTrainer with as many steps, each on as many questions, and no samples."""
     values = {
-        name: value for name, value in _values(job, questions).items() if name not in _OF_SAMPLES
+        name: value for name, value in values_of(job, questions).items() if name not in _OF_SAMPLES
     }
-    values["per_device_train_batch_size"] //= trainer_values(job, 1)["num_generations"]
+    values["per_device_train_batch_size"] = QUESTIONS_PER_STEP
     rows = [
         {
             "prompt": chat(task.question),
@@ -61,10 +61,6 @@ def sft(job: Job, questions: Questions) -> Any:
         for task in questions.training
     ]
     return SFTTrainer(args=SFTConfig(**values), **_parts(job, rows))
-
-
-def _values(job: Job, questions: Questions) -> dict[str, Any]:
-    return {**trainer_values(job, questions.most_tokens), **of_this_machine(job)}
 
 
 def _parts(job: Job, rows: list[dict[str, Any]]) -> Mapping[str, Any]:

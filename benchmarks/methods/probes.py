@@ -6,57 +6,27 @@ from __future__ import annotations
 import html
 import json
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import language_model
-from language_page import COSTS, scored
-from store import Run
-from tables import Cell, accuracy, count, table
-
-from prompt_coevo.demo.unnamed.tasks import PLAIN
+from language_page import summary
+from probe_tables import families, rate, rules, templates
 
 RESULTS: Final = Path(__file__).resolve().parent.parent / "results"
-_NO_TEMPLATE: Final = frozenset({"family", "rule", "question", "items", "bare", "all six"})
 
 
 def blocks() -> dict[str, Callable[[], str]]:
     """Return the tables, by name."""
     return {
-        "language-probe": families,
-        "language-probe-rules": rules,
+        "language-probe": lambda: families(_json("language_probe.json")),
+        "language-probe-rules": lambda: rules(_json("language_probe_rules.json")),
         "language-probe-gym": gym,
         "language-probe-gym-64": gym_sampled,
-        "language-rules": lambda: other_questions("language_rules.jsonl"),
-        "language-gym": lambda: other_questions("language_gym.jsonl"),
+        "language-rules": lambda: _runs("language_rules.jsonl"),
+        "language-gym": lambda: _runs("language_gym.jsonl"),
         "trainers-small": small_world,
     }
-
-
-def families() -> str:
-    """Show pass rates per family: bare, under the better of two instructions, and under one for all."""
-    lines = [
-        "| family | bare, pass@1 | pass@16 | better instruction, pass@1 | pass@16 | one for all, pass@1 |",
-        "|---|---|---|---|---|---|",
-    ]
-    for one in _json("language_probe.json")["families"]:
-        found = [*_rates(one["bare"]), *_best(one, "right")[1:]]
-        found.append(_rate(one["all six"]["right"]) if "all six" in one else "–")
-        lines.append(f"| {one['family']} | {' | '.join(found)} |")
-    return "\n".join(lines)
-
-
-def rules() -> str:
-    """Show pass rates per form that nobody asks for, bare and under the better template."""
-    lines = [
-        "| form | a question | bare, pass@1 | pass@16 | better template | pass@1 | pass@8 |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for one in _json("language_probe_rules.json")["rules"]:
-        cells = (one["rule"], one["question"], *_rates(one["bare"]), *_best(one, "right"))
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
 
 
 def gym() -> str:
@@ -64,10 +34,10 @@ def gym() -> str:
     the others."""
     lines, others = ["| family | bare | template | under it |", "|---|---|---|---|"], list[str]()
     for one in _json("language_probe_gym.json")["families"]:
-        name = max(_templates(one), key=lambda name: one[name]["whole"][0])
+        name = max(templates(one), key=lambda name: one[name]["whole"][0])
         bare, under = one["bare"]["whole"][0], one[name]["whole"][0]
         if under > bare:
-            cells = (one["family"], _rate(bare), html.escape(name), _rate(under))
+            cells = (one["family"], rate(bare), html.escape(name), rate(under))
             lines.append(f"| {' | '.join(cells)} |")
         else:
             others.append(one["family"])
@@ -81,7 +51,7 @@ def gym_sampled() -> str:
     bare, under = (f"pass@1 | pass@{found[name]}" for name in ("bare", "samples"))
     lines = [f"| family | bare, {bare} | template | {under} |", "|---|---|---|---|---|---|"]
     for one in found["families"]:
-        name = max(_templates(one), key=lambda name: one[name]["whole"])
+        name = max(templates(one), key=lambda name: one[name]["whole"])
         cells = (one["family"], *_whole(one["bare"]), html.escape(name), *_whole(one[name]))
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -89,44 +59,7 @@ def gym_sampled() -> str:
 
 def _whole(found: Mapping[str, Sequence[float]]) -> tuple[str, str]:
     right, items = found["whole"]
-    return f"{right:.3f}", _rate(items)
-
-
-def other_questions(file: str) -> str:
-    """Show the runs of a file with other questions than the published ones: accuracy, held out."""
-    text = (RESULTS / file).read_text("utf-8")
-    runs = [run for run in map(json.loads, text.splitlines()) if "arm" in run]
-    asked = sorted({kind for run in runs for kind, *_ in run["words"].values()} & set(PLAIN))
-    unsaid = sorted({kind for run in runs for kind, *_ in run["words"].values()} - set(asked))
-    groups = {"task unstated": unsaid, "task stated": asked}
-    groups |= {name: [name] for name in unsaid}
-    # `scored` puts a family in one group, so the runs are scored once per column.
-    columns: dict[str, Cell] = {"runs": count}
-    columns |= {name: _of_group(name, kinds) for name, kinds in groups.items()}
-    columns |= {name: COSTS[name] for name in ("calls", "CPU seconds")}
-    names = language_model.labels()
-    return "\n".join(
-        [*_before(runs, groups, columns), *table(runs, list(names), names, columns).split("\n")[2:]]
-    )
-
-
-def _before(
-    runs: Sequence[Run], groups: Mapping[str, Sequence[str]], columns: Mapping[str, Cell]
-) -> Iterator[str]:
-    """Yield the head of the table, and a row of the model before training."""
-    yield f"| | {' | '.join(columns)} |"
-    yield "|---" * (len(columns) + 1) + "|"
-    cells = dict.fromkeys(columns, "")
-    for name, kinds in groups.items():
-        points = [
-            first for run in runs for kind, first, *_ in run["words"].values() if kind in kinds
-        ]
-        cells[name] = f"{sum(points) / len(points):.2f}"
-    yield f"| before | {' | '.join(cells.values())} |"
-
-
-def _of_group(name: str, kinds: Sequence[str]) -> Cell:
-    return lambda runs: accuracy(name)(scored(runs, {name: kinds}))
+    return f"{right:.3f}", rate(items)
 
 
 def small_world() -> str:
@@ -152,25 +85,11 @@ def small_world() -> str:
     return "\n".join(lines)
 
 
+def _runs(name: str) -> str:
+    """Show the runs of a file with other questions than the published ones."""
+    lines = map(json.loads, (RESULTS / name).read_text("utf-8").splitlines())
+    return summary([line for line in lines if "arm" in line])
+
+
 def _json(name: str) -> Any:
     return json.loads((RESULTS / name).read_text("utf-8"))
-
-
-def _templates(one: Mapping[str, Any]) -> list[str]:
-    return [name for name in one if name not in _NO_TEMPLATE]
-
-
-def _best(one: Mapping[str, Any], key: str) -> tuple[str, str, str]:
-    """Return the template with the highest rate, and its two rates."""
-    if not (names := _templates(one)):
-        return "–", "–", "–"
-    name = max(names, key=lambda name: one[name][key])
-    return (html.escape(name, quote=False), *_rates(one[name]))
-
-
-def _rates(found: Mapping[str, float]) -> tuple[str, str]:
-    return _rate(found["right"]), _rate(found["items"])
-
-
-def _rate(value: float) -> str:
-    return f"{value:.2f}"

@@ -129,12 +129,9 @@ class Store:
     def _take(self, entry: dict[str, Any], number: int) -> None:
         where = f"{self._file}, line {number}"
         if number == 1:
-            found = (entry.get("schema"), entry.get("tier"))
-            if found != (SCHEMA, self._tier):
-                raise ResultsError(
-                    f"{where}: this is schema {found[0]} of the tier {found[1]}; wanted is schema "
-                    f"{SCHEMA} of the tier {self._tier}; give another file"
-                )
+            for name, wanted in (("schema", SCHEMA), ("tier", self._tier)):
+                if (found := entry.get(name)) != wanted:
+                    raise ResultsError(f"{where}: {name} {found}, not {wanted}; give another file")
         elif "machine" in entry:
             self._machines[entry.pop("machine")] = entry
         else:
@@ -162,7 +159,7 @@ class Store:
         if same.get(run["settings"], run["settings"]) != wanted:
             raise ResultsError(
                 f"{where}: {run['arm']} was run with other settings ({run['settings']}, now "
-                f"{wanted}); delete its runs or give another file"
+                f"{wanted}); give the same options as then, or another file"
             )
 
 

@@ -51,8 +51,17 @@ def table(
 
 
 def accuracy(kind: str, column: int = END) -> Cell:
-    """Return the mean over words, runs and draws, with its interval."""
-    return lambda runs: shown(_possible(estimate(scores(runs, kind, column))))
+    """Return the mean over words, runs and draws, with its interval; a dash without such words."""
+
+    def cell(runs: Sequence[Run]) -> str:
+        found = scores(runs, kind, column)
+        return (
+            shown(_possible(estimate(found)))
+            if all(rows.size for rows in found.values())
+            else _NONE
+        )
+
+    return cell
 
 
 def _possible(found: Estimate) -> Estimate:

@@ -9,7 +9,7 @@ from typing import Final
 import language_model
 import tabular
 import transformer
-from language_page import GROUPS, of_whole_splits, scored
+from language_page import GROUPS, scored
 from language_studied import WORLD
 from store import Run
 from tables import AREA, Claim, outcome
@@ -42,7 +42,9 @@ ROWS: Final = (
     Row(_MODEL, f"task unstated, {_OVER_RUN}", Claim("p2o", "grpo", column=AREA)),
     Row(_MODEL, "task unstated", Claim("stream", "drawn")),
     Row(_MODEL, "task unstated", Claim("blind", "grpo")),
+    Row(_MODEL, "task unstated", Claim("stream", "blind")),
     Row(_MODEL, "task unstated", Claim("random", "grpo")),
+    Row(_MODEL, "task unstated", Claim("stream", "random")),
     Row(_MODEL, "task unstated", Claim("stream", "hints")),
     Row(_MODEL, "task unstated", Claim("stream", "sft")),
     Row(_SMALL, "hard", Claim("stream", "grpo")),
@@ -76,7 +78,7 @@ def verdicts(stores: Mapping[str, Sequence[Run]]) -> str:
     headline = [run for run in stores["transformer"] if run["arm"] in transformer.HEADLINE]
     unnamed = [run for run in stores["language_model"] if run["world"] == WORLD]
     places = {
-        _MODEL: scored(of_whole_splits(unnamed), GROUPS),
+        _MODEL: scored(unnamed, GROUPS),
         _SMALL: stores["search"],
         _FEWER: stores["balanced"],
         _EARLIER: [*few, *(run for run in headline if run not in few)],

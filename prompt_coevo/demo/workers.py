@@ -47,6 +47,7 @@ def _end_with(pipe: Connection) -> None:
     """End this process when nothing has the other end of the pipe open: nobody takes its result."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _leave)
+    sys.unraisablehook = _told_again
     Finalize(None, _stay, exitpriority=1000)  # the first thing that a process does on its way out
 
     def wait() -> None:
@@ -83,6 +84,12 @@ def _leave(*_: object) -> None:
     if not _unwinding:
         _unwinding = _busy
         sys.exit(1)
+
+
+def _told_again(lost: sys.UnraisableHookArgs) -> None:
+    """Pass over a SystemExit that came while an object was deleted, where Python cannot raise it."""
+    if lost.exc_type is not SystemExit:
+        sys.__unraisablehook__(lost)
 
 
 def _stay() -> None:

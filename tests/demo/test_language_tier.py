@@ -167,13 +167,13 @@ def test_questions_of_a_file_are_trained_on_or_held_out(load: Load, tmp_path: Pa
     [
         ([*SUMS, {"question": "What?"}], r"line 9: not a JSON object with question and answer"),
         ([*SUMS, 7], r"line 9: not a JSON object"),
-        ([*SUMS, SUMS[0]], "a question stands there twice"),
+        ([*SUMS, SUMS[0]], r"the question 'What is 0 \+ 1\?' is there 2 times"),
         (
             [*SUMS, {"question": "?", "answer": "twelve ####"}],
-            "question 9: math-verify reads no answer",
+            "line 9: math-verify reads no answer",
         ),
-        (SUMS[:3], "3 questions are left to train on, and a step takes 4"),
-        (SUMS[:4], "3 questions are left to train on, and a step takes 4"),
+        (SUMS[:3], "too few questions: 3 to train on, where a step takes 4"),
+        (SUMS[:4], "too few questions: 3 to train on, where a step takes 4"),
     ],
 )
 def test_a_file_that_is_no_such_file_is_refused(
@@ -212,10 +212,10 @@ def test_half_of_each_family_with_patterns_is_held_out(load: Load, tmp_path: Pat
             "line 11: not a JSON object with question",
         ),
         ([*FORMS, {"question": "?", "pattern": "(", "family": "f"}], "line 11: not a JSON object"),
-        ([*FORMS, FORMS[0]], "a question stands there twice"),
+        ([*FORMS, FORMS[0]], r"the question 'What is 0\?' is there 2 times"),
         (FORMS[4:], "a family that is not plain is needed"),
         (FORMS[3:], "two questions of each"),
-        (FORMS[:3] + FORMS[4:6], "3 questions are left to train on"),
+        (FORMS[:3] + FORMS[4:6], "too few questions: 3 to train on"),
     ],
 )
 def test_a_file_with_patterns_that_errs_is_refused(
@@ -225,6 +225,16 @@ def test_a_file_with_patterns_that_errs_is_refused(
 
     with pytest.raises(ResultsError, match=said):
         load(COEVO_QUESTIONS=str(lines(tmp_path, *rows))).questions(0)
+
+
+def test_empty_lines_of_a_file_count(load: Load, tmp_path: Path) -> None:
+    from store import ResultsError
+
+    for rows in ([*SUMS, {"question": "?"}], [*FORMS, {"question": "?"}]):
+        file = lines(tmp_path, *rows)
+        file.write_text("\n\n" + file.read_text("utf-8"), "utf-8")
+        with pytest.raises(ResultsError, match=f"line {len(rows) + 2}: not a JSON object"):
+            load(COEVO_QUESTIONS=str(file)).questions(0)
 
 
 def test_a_teacher_draws_from_a_file(load: Load, tmp_path: Path) -> None:
@@ -327,14 +337,19 @@ def test_what_cannot_run_is_said_before(
     (tmp_path / "models").mkdir()
     monkeypatch.chdir(tmp_path)
     for mistyped in ("models/nowhere", "~/nowhere", "./nowhere", "a/b/c"):
-        with pytest.raises(ResultsError, match=rf"{mistyped}: there is no config\.json in this"):
+        with pytest.raises(ResultsError, match=rf"{mistyped}: there is no folder with a config"):
             load(COEVO_MODEL=mistyped).check([("unnamed", "grpo", 0, 0)])
     nowhere = load(COEVO_MODEL=str(tmp_path / "nowhere"))
-    with pytest.raises(ResultsError, match=r"nowhere: there is no config\.json in this folder"):
+    with pytest.raises(ResultsError, match=r"nowhere: there is no folder with a config\.json"):
         nowhere.check(nowhere.plan(["grpo"], 1, None))
     named = load(COEVO_MODEL=base, COEVO_TEACHER="instructions.txt")
     with pytest.raises(ResultsError, match=r"--teacher instructions\.txt: there is no such file"):
         named.check(named.plan(["stream"], 1, None))
+    folder = load(COEVO_MODEL=base, COEVO_TEACHER="models")
+    with pytest.raises(ResultsError, match="--teacher models: there is no such file"):
+        folder.check(folder.plan(["stream"], 1, None))
+    with pytest.raises(ResultsError, match="--draws 3: the questions have 2 splits"):
+        folder.plan(["stream"], 1, 3)
     load(COEVO_MODEL=base).check([("unnamed", "stream", 0, 0)])
     asking = load(COEVO_MODEL=base, COEVO_TEACHER="openai/other")
     asking.check(asking.plan(["grpo", "stream"], 1, None))

@@ -60,12 +60,12 @@ def test_it_trains_another_model_and_leaves_what_the_demo_leaves(tmp_path: Path)
         (["--model", "."], "--model has no effect without --real; give both"),
         (
             ["--real", "--model", "."],
-            "--model .: there is no config.json in it; give a model's folder",
+            "--model .: there is no folder with a config.json; give a model's folder",
         ),
         *(
             (
                 ["--real", "--model", mistyped],
-                f"--model {mistyped}: there is no config.json in it; give a model's folder",
+                f"--model {mistyped}: there is no folder with a config.json; give a model's folder",
             )
             for mistyped in ("./nowhere", "models/of/mine", "~/nowhere")
         ),

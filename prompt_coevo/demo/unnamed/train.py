@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import datasets
 import torch
@@ -95,6 +96,11 @@ def of_this_machine(job: Job) -> dict[str, bool]:
     return {"use_cpu": True, "bf16": computes_bfloat16() if job.bfloat16 is None else job.bfloat16}
 
 
+def values_of(job: Job, questions: Questions) -> dict[str, Any]:
+    """Return the values of the trainer's configuration."""
+    return {**trainer_values(job, questions.most_tokens), **of_this_machine(job)}
+
+
 def build_trainer(job: Job, questions: Questions) -> trl.GRPOTrainer:
     """Build TRL's GRPOTrainer, the same for every arm; on a GPU if there is one.
 
@@ -109,11 +115,10 @@ def build_trainer(job: Job, questions: Questions) -> trl.GRPOTrainer:
         pairs = zip(completions, answer, strict=True)
         return [questions.reward(completion[0]["content"], truth) for completion, truth in pairs]
 
-    values = {**trainer_values(job, questions.most_tokens), **of_this_machine(job)}
     return trl.GRPOTrainer(
         model=load_model(job.base),
         reward_funcs=graded,
-        args=trl.GRPOConfig(**values),
+        args=trl.GRPOConfig(**values_of(job, questions)),
         train_dataset=datasets.Dataset.from_list(rows),
         processing_class=tokenizer,
     )

@@ -14,7 +14,7 @@ import page
 import pytest
 import tabular
 import transformer
-from language_page import COSTS, across_families, of_whole_splits
+from language_page import COSTS, across_families
 from store import KEY, ResultsError, Store, digest
 from tables import shown
 
@@ -117,7 +117,11 @@ def test_what_the_results_say_of_other_tables(blocks: Any) -> None:
     assert f"answers {sum(probed) / len(HARD):.2f}".replace(" 0.", " .") in text
     assert 'is "cannot be told": 88 questions are too few for its comparison group' in text
     assert len(Questions.unnamed(0).training) == 88 < LEAST_GROUPS
-    compared = {(*cells[:2],): cells[-2] for cells in _rows(blocks["language-claims"]())}
+    compared = {
+        (*cells[:2],): cells[5]
+        for cells in _rows(blocks["verdicts"]())
+        if cells[2:4] == ["task unstated", "language model"]
+    }
     below = compared["stream", "stream, blind teacher"].replace("+", "", 1)
     assert f"by {below}, still above GRPO ({compared['stream, blind teacher', 'GRPO']})" in text
     (drawn,), searched = _runs("drawn"), _runs("stream")[0]
@@ -156,7 +160,8 @@ def test_what_the_results_say_of_other_tables(blocks: Any) -> None:
     (syllogism,) = (one for one in again["families"] if one["family"] == "syllogism")
     assert syllogism[tags]["whole"] == [0, 0]
     assert ["syllogism", "0.17"] in [[cells[0], cells[3]] for cells in few]
-    rules = {cells[0]: cells[4:10] for cells in _rows(blocks["language-rules"]())}
+    _, by_form = blocks["language-rules"]().split("\n\n")
+    rules = {cells[0]: [*cells[2:-1]] for cells in _rows(by_form)}
     assert "GRPO learns the two forms that the model hits now and then by itself" in text
     assert [_mean(cell) > 0.9 for cell in rules["GRPO"]].count(True) == 2
     assert [_mean(cell) for cell in rules["GRPO"]].count(0.0) == 4
@@ -172,7 +177,7 @@ def test_what_the_results_say_of_other_tables(blocks: Any) -> None:
 def test_what_the_results_say_of_families() -> None:
     text = " ".join((ROOT / "docs" / "results.md").read_text("utf-8").split())
     runs = [run for run in _lines() if run.get("world") == "unnamed"]
-    difference = across_families(of_whole_splits(runs), "stream", "grpo")
+    difference = across_families(runs, "stream", "grpo")
     assert difference is not None
     assert (
         f"Resampled by family, not by question, `stream` minus GRPO is {shown(difference, True)}"

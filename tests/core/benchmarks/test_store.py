@@ -109,7 +109,7 @@ def test_a_damaged_line_is_named(file: Path) -> None:
 
 
 def test_another_tier_or_schema_is_refused(file: Path) -> None:
-    with pytest.raises(ResultsError, match="this is schema 1 of the tier tabular"):
+    with pytest.raises(ResultsError, match="line 1: tier tabular, not transformer; give another"):
         Store(file, "transformer", DIGESTS)
 
 

@@ -27,6 +27,8 @@ from prompt_coevo.errors import CoevoError
 
 pytestmark = pytest.mark.usefixtures("tiny")
 
+ELSEWHERE = "make it elsewhere with prompt-coevo smollm2 FOLDER"
+
 
 @pytest.mark.parametrize("held", ["config.json", "README.md", ".hidden", "file itself"])
 def test_a_folder_that_holds_something_else_is_refused(
@@ -39,7 +41,7 @@ def test_a_folder_that_holds_something_else_is_refused(
         folder.mkdir()
         (folder / held).write_text("another model")
     assert refused(folder, wheel) == (
-        f"{folder} holds something other than the model of {PACKAGE}; name a new folder, or move it away"
+        f"{folder} holds something other than the model of {PACKAGE}; move it away, or {ELSEWHERE}"
     )
     assert folder.exists()
 
@@ -65,8 +67,7 @@ def test_a_damaged_copy_is_refused(
     else:
         (folder / name).write_text(content)
     assert refused(folder, wheel) == (
-        f"{folder} holds a damaged or older copy of the model of {PACKAGE}; remove it, or name a new "
-        "folder"
+        f"{folder} holds a damaged or older copy of the model of {PACKAGE}; remove it, or {ELSEWHERE}"
     )
     assert folder.exists()
 
@@ -152,8 +153,7 @@ def test_a_disk_without_room_is_said_before_it_begins(
     monkeypatch.setattr(smollm2, "free_disk", lambda folder: 400_000_000)
     folder = tmp_path / "model"
     assert refused(folder, wheel) == (
-        f"making {folder} takes 480.0 MB of its disk, where 400.0 MB are free; make room or name a folder "
-        "on another disk"
+        f"making {folder} takes 480.0 MB of its disk, where 400.0 MB are free; make room, or {ELSEWHERE}"
     )
 
 
@@ -167,14 +167,16 @@ def test_a_disk_that_fills_up_on_the_way_is_one_sentence(
     fake(monkeypatch, full)
     folder = tmp_path / "model"
     assert refused(folder, wheel) == (
-        f"{folder} cannot be written: No space left on device; fix that or name another folder"
+        f"{folder} cannot be written: No space left on device; fix that, or {ELSEWHERE}"
     )
 
 
 def test_a_place_that_cannot_be_written_is_one_sentence(wheel: Path, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     folder = tmp_path / "file" / "model"
-    with pytest.raises(CoevoError, match=f"^{folder} cannot be written: .*; fix that or name"):
+    with pytest.raises(
+        CoevoError, match=f"^{folder} cannot be written: .*; fix that, or {ELSEWHERE}$"
+    ):
         make(folder, wheel)
 
 

@@ -8,7 +8,7 @@ import textwrap
 from pathlib import Path
 
 BEGIN = """
-    import atexit, os, signal, threading, time
+    import atexit, os, signal, sys, threading, time
     from pathlib import Path
     from prompt_coevo.demo import workers
 """
@@ -43,6 +43,25 @@ IDLE = """
         with workers.workers(1) as submit:
             submit(call).result()
             os.kill(os.getpid(), signal.SIGKILL)
+"""
+DELETING = """
+    import multiprocessing
+
+    class Slow:
+        def __del__(self):
+            if multiprocessing.parent_process():
+                Path("left").touch()
+                time.sleep(5)
+
+    def call(slow):
+        pass
+
+    if __name__ == "__main__":
+        with workers.workers(1) as submit:
+            submit(call, Slow()).result()
+            while not Path("left").exists():
+                time.sleep(0.01)
+            sys.exit(1)
 """
 BROKEN = """
     def survive():
@@ -92,4 +111,9 @@ def test_an_idle_process_leaves_in_order_when_its_parent_is_killed(tmp_path: Pat
 def test_a_second_signal_does_not_interrupt_how_a_call_ends(tmp_path: Path) -> None:
     """A pool that breaks sends one, and the end of the block another."""
     assert "BrokenProcessPool" in _run(tmp_path, BROKEN)
+    assert (tmp_path / "left").exists()
+
+
+def test_a_process_that_ends_while_it_deletes_something_is_silent(tmp_path: Path) -> None:
+    assert _run(tmp_path, DELETING) == ""
     assert (tmp_path / "left").exists()
