@@ -52,7 +52,7 @@ def index_columns(
             "the rows of the training dataset must have columns by name; give the trainer a "
             "datasets.Dataset, or a list of dictionaries"
         )
-    columns = list(getattr(dataset, "column_names", None) or dataset[0])
+    columns = list(dataset[0])  # `column_names` are those before a transform
     if prompt is None and no_prompt is None:
         require_column("prompt", columns, " (what the policy is trained on)")
     own_column = prompt is None and "prompt" in columns

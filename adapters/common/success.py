@@ -89,9 +89,8 @@ def scaled(reward: float, settings: SuccessSettings) -> float:
 
     Trainers keep rewards in single precision, where .9 becomes slightly less; hence the six digits.
     """
-    if settings.low == 0 and settings.high == 1:
-        return reward
-    return round((reward - settings.low) / (settings.high - settings.low), 6)
+    value = (reward - settings.low) / (settings.high - settings.low)
+    return round(float(f"{value:.6g}"), 6)
 
 
 class Reported:

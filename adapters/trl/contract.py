@@ -6,8 +6,8 @@ of them, the run ends with one sentence instead of training on something else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 import torch
 import trl
@@ -72,6 +72,25 @@ def check_batch(
         _check_old(trainer, output, distilled, logps)
 
 
+def check_rows(trainer: Trainer, output: Batch, completions: Ids) -> None:
+    """Raise HostError unless a batch has this rank's rows as they were generated, in their order.
+
+    Compares a token at the beginning and one in the middle of each completion.
+    """
+    ids = output["completion_ids"]
+    wanted = {
+        (row, place): tokens[place]
+        for row, tokens in enumerate(completions)
+        for place in (0, len(tokens) // 2)
+        if place < min(len(tokens), ids.shape[1])
+    }
+    if len(ids) == len(completions):
+        places = torch.tensor(list(wanted), device=ids.device).reshape(-1, 2)
+        if ids[places[:, 0], places[:, 1]].tolist() == list(wanted.values()):
+            return
+    raise _drifted(trainer, "trains on other rows than it generated, or in another order")
+
+
 def _expected(trainer: Trainer) -> set[str]:
     """Return the fields that a batch has with the trainer's options."""
     names = {"prompt_ids", "prompt_mask", "completion_ids", "completion_mask", "advantages"}
@@ -124,8 +143,21 @@ def check_width(trainer: Trainer, logps: torch.Tensor, width: int) -> torch.Tens
 
 
 def _draws_at_random(model: torch.nn.Module) -> bool:
-    """Check for dropout, with which two passes differ."""
-    return any(isinstance(one, torch.nn.Dropout) and one.p > 0 for one in model.modules())
+    """Check for dropout, with which two passes differ; many models have it as a number in their
+    configuration only."""
+    if any(isinstance(one, torch.nn.Dropout) and one.p > 0 for one in model.modules()):
+        return True
+    to_dict = getattr(getattr(model, "config", None), "to_dict", dict)
+    return _drops_out(to_dict())
+
+
+def _drops_out(values: Mapping[Any, object]) -> bool:
+    return any(
+        _drops_out(value)
+        if isinstance(value, Mapping)
+        else "drop" in str(name) and isinstance(value, int | float) and value > 0
+        for name, value in values.items()
+    )
 
 
 def _is_grpo(trainer: Trainer) -> bool:

@@ -18,7 +18,7 @@ from prompt_coevo.adapters.common.patching import swapped, wrap
 from prompt_coevo.adapters.common.questions import QuestionIndex
 from prompt_coevo.adapters.common.rows import Row
 from prompt_coevo.adapters.common.success import scaled
-from prompt_coevo.adapters.trl.contract import check_names
+from prompt_coevo.adapters.trl.contract import check_names, check_rows
 from prompt_coevo.adapters.trl.distill import PromptExchange
 from prompt_coevo.adapters.trl.environments import Environments
 from prompt_coevo.adapters.trl.host import VERSIONS, Batch, Generated, Ids, Trainer
@@ -73,6 +73,7 @@ class GenerationAdapter:
         """True for the rows of this round that get no negative advantage."""
         self._rolled_out: Ids = []
         self._trained: Ids = []
+        self._completions: Ids = []
         self._reached: set[str] = set()
         """The wrapped methods that this round has called."""
         self.rounds = 0
@@ -115,6 +116,7 @@ class GenerationAdapter:
                 if self._round_gone_through().distilled_somewhere:
                     distilled = [assignment.distilled for assignment in self._assigned]
                     self._ratio.apply(output, self._rolled_out, self._trained, distilled)
+                    check_rows(self._trainer, output, self._completions)
                     punish_nothing(output, self._unpunished)
             finally:
                 self._ratio.forget()
@@ -206,6 +208,7 @@ class GenerationAdapter:
                 raise Answered([Scored(*row) for row in zip(texts, mine, reports, strict=True)])
             pairs = zip(self._assigned, mine, strict=True)
             self._unpunished = [one.unpunished(reward) for one, reward in pairs]
+            self._completions = completion_ids_list
             self._engine.observe(list(zip(self._assigned, texts, reports, strict=True)), rewards)
         self._log_candidates()
         return per_function

@@ -31,6 +31,7 @@ from prompt_coevo.adapters.trl.host import Trainer
 from prompt_coevo.adapters.trl.policy import TrlPolicy
 from prompt_coevo.adapters.trl.ranked_engine import RankedEngine
 from prompt_coevo.adapters.trl.ranks import Ranks
+from prompt_coevo.adapters.trl.streams import LOOKED_AT
 from prompt_coevo.adapters.trl.trackers import open_trackers
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.errors import HostError
@@ -244,7 +245,7 @@ class CoevoCallback(TrainerCallback):
 
     def _workload(self, state: TrainerState, loader: object) -> Workload:
         """Describe what the trainer trains on, in this `train()` and those before it. A stream has no
-        length, so the number of epochs is then None."""
+        length: the number of epochs is then None, and the questions are as many as the run can meet."""
         args = self._trainer.args
         before = (self.engine.policy_version.step if self.engine else 0) - state.global_step
         steps = before + state.max_steps
@@ -253,13 +254,21 @@ class CoevoCallback(TrainerCallback):
             steps_per_epoch = max(1, math.ceil(len(loader) / args.gradient_accumulation_steps))
             epochs = steps / steps_per_epoch
         updates = args.steps_per_generation * self._trainer.num_iterations
+        questions, rows = len(self._questions), self._questions.rows
+        if (
+            self._questions.streamed and not 1 < rows < LOOKED_AT
+        ):  # there are more than were indexed
+            dataset = self._trainer.train_dataset
+            per_step = args.generation_batch_size / self._trainer.num_generations / updates
+            met = math.ceil(state.max_steps * args.gradient_accumulation_steps * per_step)
+            questions = rows = len(dataset) if isinstance(dataset, Sized) else met
         return Workload(
-            len(self._questions),
+            questions,
             self._trainer.num_generations,
             epochs,
             steps,
             updates / args.gradient_accumulation_steps,
-            self._questions.rows,
+            rows,
         )
 
     def _end_dry(self, workload: Workload) -> NoReturn:

@@ -56,7 +56,7 @@ class Success:
 
 
 OWN_REWARD: Final = Success(SuccessSettings())
-"""VeRL's reward, unchanged."""
+"""VeRL's reward, on its own scale."""
 
 
 class Tag(TypedDict, total=False):

@@ -18,7 +18,7 @@ from prompt_coevo.candidates.normal_words import Words, normal_line, stable_hash
 
 SHORTEST_TRUTH: Final = 3
 """Shorter truths occur in every text."""
-_FEWEST_WORDS: Final = 4
+FEWEST_WORDS: Final = 4
 """Look for questions of at least so many words; as a whole if they have fewer than an n-gram."""
 _TOGETHER: Final = 512
 _PART: Final = 1 << 19
@@ -101,7 +101,7 @@ class KnownQuestions:
     def _add_grams(self, words: Words) -> None:
         texts = words.texts
         ends = np.cumsum(words.counts)
-        for length in range(min(_FEWEST_WORDS, self._ngram), self._ngram + 1):
+        for length in range(min(FEWEST_WORDS, self._ngram), self._ngram + 1):
             if length == self._ngram:
                 last = texts[length - 1 :]
                 chosen = np.flatnonzero(texts[: len(last)] == last)

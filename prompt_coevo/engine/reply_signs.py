@@ -1,4 +1,4 @@
-"""Warn once if the reflection model's first replies contain no candidates."""
+"""Warn once if the reflection model's first replies contain no candidate that passes the gates."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ _WITHOUT_TEXT: Final = {
 
 
 class ReplySigns:
-    """Count what the first replies contain instead of a candidate, until the first candidate comes."""
+    """Count what the first replies contain instead of a candidate, until the first one is accepted."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._found: Counter[str] = Counter()
+        self._refused = 0
         self._looks = True
 
     def look_no_more(self) -> None:
@@ -38,23 +39,39 @@ class ReplySigns:
 
     @hookimpl
     def coevo_after_candidate_checked(
-        self, candidate: Candidate | None, proposal: Proposal
+        self, candidate: Candidate | None, proposal: Proposal, reason: str | None
     ) -> None:
         if not self._looks:
             return
-        if candidate is not None and candidate.text.strip():
+        if candidate is None:
+            kind = _held(proposal.reply)
+        elif not candidate.text.strip():
+            kind = "an empty candidate"
+        elif reason is None:
             self.look_no_more()
             return
-        self._found["an empty candidate" if candidate else _held(proposal.reply)] += 1
+        else:
+            self._refused += 1
+            kind = f"refused because {reason.partition(':')[0]}"  # behind it is a text
+        self._found[kind] += 1
         if self._found.total() == REPLIES:
             self.look_no_more()
-            held = ", ".join(f"{count} {kind}" for kind, count in self._found.most_common())
+            self._warn(", ".join(f"{count} {kind}" for kind, count in self._found.most_common()))
+
+    def _warn(self, held: str) -> None:
+        if self._refused:
             self._context.warn_early(
-                "replies_without_text",
-                f"the first {REPLIES} replies of the reflection model contain no candidate ({held}); let "
-                "it answer with plain text in the tags that the prompt asks for, without tools, and with "
-                "enough reflection.max_tokens for text after its reasoning",
+                "replies_refused",
+                f"the first {REPLIES} replies of the reflection model contain no candidate that passes the "
+                f"gates ({held}); ask it for another kind of text, or change the settings in gates",
             )
+            return
+        self._context.warn_early(
+            "replies_without_text",
+            f"the first {REPLIES} replies of the reflection model contain no candidate ({held}); let "
+            "it answer with plain text in the tags that the prompt asks for, without tools, and with "
+            "enough reflection.max_tokens for text after its reasoning",
+        )
 
 
 def _held(reply: Reply) -> str:

@@ -90,7 +90,7 @@ class OpenRounds:
             raise HostError(
                 f"a rollout of question {planned.question_id!r} in round {planned.round} came "
                 "back with an assignment that was never planned, or whose group is complete already; the "
-                "trainer mixed up its rows"
+                "trainer mixed up its rows, or a subclass had one batch generated twice (dynamic sampling)"
             )
         if planned.member in group.arrived:
             raise HostError(

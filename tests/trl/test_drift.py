@@ -14,10 +14,12 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import Gemma3Config, LlamaConfig, OPTConfig
 from trl import GRPOTrainer, RLOOTrainer
 
 from helpers.trl_world import TASKS, FixedTemplates, right_hint, rows
 from prompt_coevo.adapters.trl import attach
+from prompt_coevo.adapters.trl.contract import _draws_at_random
 from prompt_coevo.errors import HostError
 from standins.trl_vllm import use_vllm
 
@@ -214,6 +216,44 @@ def test_log_probs_of_another_width_cannot_be_corrected(make_trainer: Any) -> No
     with pytest.raises(HostError, match=r"WideLogps has \d+ log-probs for \d+ tokens") as raised:
         trainer.train()
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("kind", [GRPOTrainer, RLOOTrainer])
+def test_rows_that_a_subclass_replaces(make_trainer: Any, kind: Any) -> None:
+    class Replaying(kind):  # type: ignore[misc]
+        def _generate_and_score_completions(self, inputs: Any) -> Any:
+            output = super()._generate_and_score_completions(inputs)
+            if self.state.global_step == 2:
+                for name, value in output.items():
+                    if torch.is_tensor(value) and value.dim() and len(value) == len(inputs):
+                        output[name] = value.flip(0)
+            return output
+
+    trainer = make_trainer(Replaying, max_steps=4, like=kind)
+    settings = {"algorithms": (), "question_id_column": "id"}
+    attach(trainer, settings, plugins={"templates": FixedTemplates(HINTS)})
+    with pytest.raises(HostError, match="trains on other rows than it generated") as raised:
+        trainer.train()
+    assert trainer.state.global_step == 2
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("config", "random"),
+    [
+        (OPTConfig(), True),
+        (OPTConfig(dropout=0.0), False),
+        (LlamaConfig(attention_dropout=0.1), True),
+        (LlamaConfig(id2label={0: "drop"}), False),
+        (Gemma3Config(text_config={"attention_dropout": 0.1}), True),
+        (Gemma3Config(), False),
+        (None, False),
+    ],
+)
+def test_dropout_that_is_a_number_in_the_configuration_is_seen(config: Any, random: bool) -> None:
+    model = torch.nn.Module()
+    model.config = config
+    assert _draws_at_random(model) == random
 
 
 @pytest.mark.parametrize("name", ["_generate", "_calculate_rewards"])

@@ -196,6 +196,16 @@ NAMED = {
 }
 
 
+def test_a_forecast_counts_the_rows(tmp_path: Path) -> None:
+    trainer = make(tmp_path, NamedQuiz)
+    attach(trainer, algorithms="p2o", p2o=P2O, reflection={"function": teacher([])})
+    trainer.train()
+    (told,) = [one["lines"] for one in events(trainer) if one["event"] == "preflight"]
+    forecast = [line["text"] for line in told if line["topic"] == "forecast"]
+    assert "an epoch is 24 questions × 2 = 48 training rollouts; the run has 6 steps" in forecast
+    assert not [text for text in forecast if "no search will ever happen" in text]
+
+
 @pytest.mark.parametrize("case", NAMED)
 def test_a_question_is_what_the_environment_names(tmp_path: Path, case: str) -> None:
     environment, dataset, ids = NAMED[case]

@@ -164,6 +164,8 @@ def test_a_stream_that_begins_otherwise_each_time_trains_with_a_warning(
     assert trainer.state.global_step == 2
     assert len(callback.policy.question_ids()) >= 4
     assert "plugin_error" not in told(trainer)
+    (page,) = [event["lines"] for event in events(trainer) if event["event"] == "preflight"]
+    assert any(line["text"].startswith("an epoch is 4 questions × ") for line in page)
 
 
 def test_one_id_for_two_questions_of_a_stream_is_refused(make_trainer: Any) -> None:

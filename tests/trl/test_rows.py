@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 from datasets import Dataset
 
+from prompt_coevo.adapters.common.columns import index_columns
 from prompt_coevo.adapters.common.rows import rows_of
+from prompt_coevo.settings import Settings
 
 ROWS = [
     {"prompt": [{"role": "user", "content": f"{n}?"}], "answer": str(n), "n": n, "x": {"y": [n]}}
@@ -57,3 +59,15 @@ class Wrapped:
 
 def test_rows_of_what_only_looks_like_a_dataset_are_looked_up() -> None:
     assert list(rows_of(Wrapped(Dataset.from_list(ROWS[:3])))) == [{"n": 0}, {"n": -1}, {"n": -2}]
+
+
+def test_columns_are_those_that_a_transform_makes() -> None:
+    asked = Dataset.from_list([{"q": f"{n}?", "a": n} for n in range(4)])
+    made = asked.with_transform(
+        lambda batch: {"prompt": batch["q"], "answer": [f"It is {a}." for a in batch["a"]]}
+    )
+    questions = index_columns(made, Settings(reflection={"function": str}))
+    found = [questions.question(one) for one in questions.ids()]
+    assert [(one.prompt, one.ground_truth) for one in found] == [
+        (f"{n}?", f"It is {n}.") for n in range(4)
+    ]

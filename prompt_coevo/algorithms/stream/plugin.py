@@ -24,6 +24,7 @@ from prompt_coevo.algorithms.hard_questions.verdict import Verdict
 from prompt_coevo.algorithms.stream.comparison import Comparison, ComparisonState
 from prompt_coevo.algorithms.stream.evidence import EvidenceState
 from prompt_coevo.algorithms.stream.failures import Failures
+from prompt_coevo.algorithms.stream.giveaways import Giveaways
 from prompt_coevo.algorithms.stream.library import Library, LibraryState, Template
 from prompt_coevo.algorithms.stream.likeness import LikenessFactory
 from prompt_coevo.algorithms.stream.members import draw_members
@@ -107,6 +108,7 @@ class Stream:
         self._evidence.open(0, ())
         self._comparison = Comparison(self._context, self._ids, self._evidence)
         self._truth = lru_cache(_TRUTHS)(partial(ground_truth, policy))
+        self._giveaways = Giveaways(policy, self._context.settings.gates)
         self._trials = Trials(self._context, self._library, self._evidence, self._totals)
         self._reflection = Reflection(
             self._context, self._ids, self._library, self._evidence, self._failures
@@ -172,7 +174,7 @@ class Stream:
         solved = self._settings.solved_at
         return [
             MemberPlan(template=one.candidate, punished_from=solved) if one else MemberPlan()
-            for one in drawn
+            for one in self._giveaways.withheld(drawn, question_id)
         ]
 
     @hookimpl

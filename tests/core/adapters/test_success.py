@@ -106,8 +106,22 @@ def test_a_reward_is_put_on_the_scale(low: float, high: float, reward: float, fo
 def test_single_precision_reaches_both_ends_of_the_scale(low: float, high: float) -> None:
     """Trainers keep rewards in single precision, which stores .9 as slightly less."""
     settings = SuccessSettings(low=low, high=high)
-    single = lambda value: struct.unpack("f", struct.pack("f", value))[0]  # noqa: E731
     assert (scaled(single(low), settings), scaled(single(high), settings)) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("solved_at", [*(n / 20 for n in range(1, 21)), 2.7, 9.1, 9.7, 100.1])
+def test_single_precision_reaches_a_threshold_without_a_scale(solved_at: float) -> None:
+    assert scaled(single(solved_at), SuccessSettings()) >= solved_at
+
+
+@pytest.mark.parametrize("reward", [math.nan, math.inf, -math.inf])
+def test_what_is_no_number_stays_so(reward: float) -> None:
+    assert str(scaled(reward, SuccessSettings())) == str(reward)
+
+
+def single(value: float) -> float:
+    found: float = struct.unpack("f", struct.pack("f", value))[0]
+    return found
 
 
 def test_a_scale_without_a_length_is_refused() -> None:

@@ -98,6 +98,23 @@ def test_replies_without_text_are_a_sign(
     assert caplog.text.count("contain no candidate") == 1
 
 
+def test_replies_that_the_gates_refuse_are_a_sign_and_are_in_the_last_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine, _ = built(tmp_path, f"<template>{'word ' * 2_000}</template>")
+    policy = Spread()
+    trained(engine, policy)
+    engine.end(policy)
+    (found,) = events(tmp_path, "early_sign")
+    reason = (
+        f"the first {REPLIES} replies of the reflection model contain no candidate that passes the gates ("
+        "8 refused because it is longer than 1024 tokens); ask it for another kind of text, or change"
+    )
+    assert found["sign"] == "replies_refused"
+    assert reason in found["reason"]
+    assert reason in capsys.readouterr().err
+
+
 def test_one_candidate_ends_the_look(tmp_path: Path) -> None:
     replies = iter(["", "", "<template>think of a word</template>"])
     engine, _ = built(tmp_path, lambda prompt: next(replies, ""))
