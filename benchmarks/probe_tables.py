@@ -42,6 +42,7 @@ def templates(one: Mapping[str, Any]) -> list[str]:
 
 
 def rate(value: float) -> str:
+    """Write a share with two digits."""
     return f"{value:.2f}"
 
 

@@ -52,7 +52,7 @@ def index_columns(
             "the rows of the training dataset must have columns by name; give the trainer a "
             "datasets.Dataset, or a list of dictionaries"
         )
-    columns = list(dataset[0])  # `column_names` are those before a transform
+    columns = columns_of(dataset)
     if prompt is None and no_prompt is None:
         require_column("prompt", columns, " (what the policy is trained on)")
     own_column = prompt is None and "prompt" in columns
@@ -91,6 +91,11 @@ def index_columns(
         check=check,
         streamed=streamed,
     )
+
+
+def columns_of(dataset: Rows) -> list[str]:
+    """Return the columns of the first row: a dataset's `column_names` are those before a transform."""
+    return list(dataset[0]) if len(dataset) else []
 
 
 def index_named(

@@ -6,6 +6,7 @@ of them, the run ends with one sentence instead of training on something else.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -37,6 +38,9 @@ _ROWS: Final = 2
 _FAR: Final = 0.2
 """Mean difference of log-probs per token: more than precision and padding cause, far less than another
 prompt does."""
+
+_OF_HEADS: Final = re.compile("classifier|summary")
+"""In the names of dropouts that a causal model has no use for."""
 
 Logs: TypeAlias = Callable[[torch.Tensor, torch.Tensor, Batch], torch.Tensor]
 """Computes log-probs of the batch's completions after prompts (ids and mask), (B, T)."""
@@ -72,20 +76,27 @@ def check_batch(
         _check_old(trainer, output, distilled, logps)
 
 
-def check_rows(trainer: Trainer, output: Batch, completions: Ids) -> None:
+def marks_of(completions: Ids) -> list[dict[int, int]]:
+    """Return a token at the beginning and one in the middle of each completion, by place."""
+    return [
+        {place: int(ids[place]) for place in (0, len(ids) // 2) if len(ids)} for ids in completions
+    ]
+
+
+def check_rows(trainer: Trainer, output: Batch, marks: Sequence[Mapping[int, int]]) -> None:
     """Raise HostError unless a batch has this rank's rows as they were generated, in their order.
 
-    Compares a token at the beginning and one in the middle of each completion.
+    `marks` are those of the rows (`marks_of`). What a subclass cuts off is not missed.
     """
     ids = output["completion_ids"]
     wanted = {
-        (row, place): tokens[place]
-        for row, tokens in enumerate(completions)
-        for place in (0, len(tokens) // 2)
-        if place < min(len(tokens), ids.shape[1])
+        (row, place): token
+        for row, tokens in enumerate(marks)
+        for place, token in tokens.items()
+        if place < ids.shape[1]
     }
-    if len(ids) == len(completions):
-        places = torch.tensor(list(wanted), device=ids.device).reshape(-1, 2)
+    if len(ids) == len(marks):
+        places = torch.tensor(list(wanted), dtype=torch.long, device=ids.device).reshape(-1, 2)
         if ids[places[:, 0], places[:, 1]].tolist() == list(wanted.values()):
             return
     raise _drifted(trainer, "trains on other rows than it generated, or in another order")
@@ -157,6 +168,7 @@ def _drops_out(values: Mapping[Any, object]) -> bool:
         if isinstance(value, Mapping)
         else "drop" in str(name) and isinstance(value, int | float) and value > 0
         for name, value in values.items()
+        if not _OF_HEADS.search(str(name))
     )
 
 

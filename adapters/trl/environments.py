@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from prompt_coevo.adapters.common.columns import USUAL_TRUTHS, index_columns
+from prompt_coevo.adapters.common.columns import USUAL_TRUTHS, columns_of, index_columns
 from prompt_coevo.adapters.common.policy import RolloutsFailed
 from prompt_coevo.adapters.common.questions import QuestionIndex
-from prompt_coevo.adapters.common.rows import Row, Rows
+from prompt_coevo.adapters.common.rows import Row
 from prompt_coevo.adapters.trl.host import Trainer
 from prompt_coevo.adapters.trl.ranks import Ranks
 from prompt_coevo.adapters.trl.streams import index_stream, is_stream
@@ -68,13 +68,12 @@ class Environments:
         if is_stream(dataset):
             questions = index_stream(dataset, self._settings, ranks, read_chat)
         else:
-            no_prompt = _NO_PROMPT if self._there else None
             questions = index_columns(
                 dataset,
                 self._settings,
-                self._usual_truths(dataset),
+                _truths(columns_of(dataset)) if self._there else USUAL_TRUTHS,
                 read_chat=read_chat,
-                no_prompt=no_prompt,
+                no_prompt=_NO_PROMPT if self._there else None,
             )
         if self._there and self._by_question:
             self._check_told_apart(questions)
@@ -101,14 +100,6 @@ class Environments:
         environments: Sequence[object] = self._trainer.environments or ()
         return [_name_of(one) for one in environments]
 
-    def _usual_truths(self, dataset: Rows | Iterable[Row]) -> Sequence[str]:
-        """Return the columns that may hold the right answer. None is needed with an environment, which may
-        be all that knows the answer."""
-        if not self._there:
-            return USUAL_TRUTHS
-        columns = getattr(dataset, "column_names", None) or ()
-        return [name for name in USUAL_TRUTHS if name in columns]
-
     def _first_look(
         self, dataset: Iterable[Row], ranks: Ranks, read_chat: Callable[[Prompt], Prompt]
     ) -> QuestionIndex:
@@ -116,7 +107,7 @@ class Environments:
         questions = index_columns(
             [_named(first, first.get("prompt", _NO_PROMPT), _NOT_ASKED)],
             self._settings,
-            self._usual_truths(dataset),
+            _truths(first),
             content=lambda row: row[_ID],
             read_chat=read_chat,
             streamed=True,
@@ -148,6 +139,13 @@ def _first_of_each(trainer: Trainer) -> list[object]:
     if pool is not None:
         return [instances[0] for instances in pool.values()]
     return list(getattr(trainer, "environments", None) or ())[:1]  # before 1.16 there is one kind
+
+
+def _truths(columns: Iterable[str]) -> Sequence[str]:
+    """Return the columns that may hold the right answer. None is needed with an environment, which may be
+    all that knows the answer."""
+    known = set(columns)
+    return [name for name in USUAL_TRUTHS if name in known]
 
 
 def _may_name(environment: object) -> bool:

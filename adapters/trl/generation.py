@@ -18,7 +18,7 @@ from prompt_coevo.adapters.common.patching import swapped, wrap
 from prompt_coevo.adapters.common.questions import QuestionIndex
 from prompt_coevo.adapters.common.rows import Row
 from prompt_coevo.adapters.common.success import scaled
-from prompt_coevo.adapters.trl.contract import check_names, check_rows
+from prompt_coevo.adapters.trl.contract import check_names, check_rows, marks_of
 from prompt_coevo.adapters.trl.distill import PromptExchange
 from prompt_coevo.adapters.trl.environments import Environments
 from prompt_coevo.adapters.trl.host import VERSIONS, Batch, Generated, Ids, Trainer
@@ -73,7 +73,8 @@ class GenerationAdapter:
         """True for the rows of this round that get no negative advantage."""
         self._rolled_out: Ids = []
         self._trained: Ids = []
-        self._completions: Ids = []
+        self._marks: list[dict[int, int]] = []
+        """Of this round's completions, to recognise their rows."""
         self._reached: set[str] = set()
         """The wrapped methods that this round has called."""
         self.rounds = 0
@@ -116,7 +117,7 @@ class GenerationAdapter:
                 if self._round_gone_through().distilled_somewhere:
                     distilled = [assignment.distilled for assignment in self._assigned]
                     self._ratio.apply(output, self._rolled_out, self._trained, distilled)
-                    check_rows(self._trainer, output, self._completions)
+                    check_rows(self._trainer, output, self._marks)
                     punish_nothing(output, self._unpunished)
             finally:
                 self._ratio.forget()
@@ -196,6 +197,7 @@ class GenerationAdapter:
             with swapped(self._trainer, "reward_funcs", functions):
                 per_function = self._policy.in_step.rewards(calculate, len(prompts))
         else:
+            self._marks = marks_of(completion_ids_list)  # reward functions may change the lists
             per_function = calculate()
         if self._policy.active is not None or self._round is not None:
             self._reached.add("_calculate_rewards")
@@ -208,7 +210,6 @@ class GenerationAdapter:
                 raise Answered([Scored(*row) for row in zip(texts, mine, reports, strict=True)])
             pairs = zip(self._assigned, mine, strict=True)
             self._unpunished = [one.unpunished(reward) for one, reward in pairs]
-            self._completions = completion_ids_list
             self._engine.observe(list(zip(self._assigned, texts, reports, strict=True)), rewards)
         self._log_candidates()
         return per_function

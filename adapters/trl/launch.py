@@ -255,12 +255,11 @@ class CoevoCallback(TrainerCallback):
             epochs = steps / steps_per_epoch
         updates = args.steps_per_generation * self._trainer.num_iterations
         questions, rows = len(self._questions), self._questions.rows
-        if (
-            self._questions.streamed and not 1 < rows < LOOKED_AT
-        ):  # there are more than were indexed
+        all_indexed = not self._questions.streamed or 1 < rows < LOOKED_AT
+        if not all_indexed:
             dataset = self._trainer.train_dataset
             per_step = args.generation_batch_size / self._trainer.num_generations / updates
-            met = math.ceil(state.max_steps * args.gradient_accumulation_steps * per_step)
+            met = math.ceil(steps * args.gradient_accumulation_steps * per_step)
             questions = rows = len(dataset) if isinstance(dataset, Sized) else met
         return Workload(
             questions,

@@ -186,7 +186,8 @@ def check(keys: Sequence[Key]) -> None:
     check_model()
     file = Path(TEACHER or "")
     if TEACHER and not file.is_file() and (file.is_dir() or file.suffix.lower() == ".txt"):
-        raise ResultsError(f"--teacher {TEACHER}: there is no such file")
+        what = "this is a folder" if file.is_dir() else "there is no such file"
+        raise ResultsError(f"--teacher {TEACHER}: {what}")
     if TEACHER and not _teacher().get("teacher", TEACHER):
         raise ResultsError(f"--teacher {TEACHER}: there is no instruction in this file")
     names = list(dict.fromkeys(arm for _, arm, _, _ in keys))

@@ -185,11 +185,11 @@ def instructions(runs: Sequence[Run], task: str) -> str:
 
 
 def untrained(runs: Sequence[Run]) -> list[Run]:
-    """Return what GRPO's runs began with, as runs of an arm of its own that costs nothing.
+    """Return what GRPO's runs began with, or all if it has none, as runs of an arm that costs nothing.
 
     One of each split, because the untrained model is always sampled alike; so it pairs with no run.
     """
-    first = {run["draw"]: run for run in of_arm(runs, "grpo")}
+    first = {run["draw"]: run for run in of_arm(runs, "grpo") or runs}
     return [
         {
             **run,

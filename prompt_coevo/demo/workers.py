@@ -87,8 +87,12 @@ def _leave(*_: object) -> None:
 
 
 def _told_again(lost: sys.UnraisableHookArgs) -> None:
-    """Pass over a SystemExit that came while an object was deleted, where Python cannot raise it."""
-    if lost.exc_type is not SystemExit:
+    """Wait for the next SIGTERM after a SystemExit that came while an object was deleted, where Python
+    cannot raise it."""
+    global _unwinding
+    if lost.exc_type is SystemExit:
+        _unwinding = False
+    else:
         sys.__unraisablehook__(lost)
 
 

@@ -30,7 +30,7 @@ class ReplySigns:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._found: Counter[str] = Counter()
-        self._refused = 0
+        self._refused = self._of_reply = 0
         self._looks = True
 
     def look_no_more(self) -> None:
@@ -43,23 +43,29 @@ class ReplySigns:
     ) -> None:
         if not self._looks:
             return
+        if candidate is not None and candidate.text.strip() and reason is None:
+            self.look_no_more()
+            return
+        self._of_reply += 1
+        if self._of_reply < len(proposal.texts):  # the others of this reply follow
+            return
+        self._of_reply = 0
         if candidate is None:
             kind = _held(proposal.reply)
         elif not candidate.text.strip():
             kind = "an empty candidate"
-        elif reason is None:
-            self.look_no_more()
-            return
+        elif proposal.reply.finish_reason == "length":
+            kind = "cut off at reflection.max_tokens"
         else:
             self._refused += 1
-            kind = f"refused because {reason.partition(':')[0]}"  # behind it is a text
+            kind = f"refused because {str(reason).partition(':')[0]}"  # behind it is a text
         self._found[kind] += 1
         if self._found.total() == REPLIES:
             self.look_no_more()
             self._warn(", ".join(f"{count} {kind}" for kind, count in self._found.most_common()))
 
     def _warn(self, held: str) -> None:
-        if self._refused:
+        if self._refused > REPLIES / 2:
             self._context.warn_early(
                 "replies_refused",
                 f"the first {REPLIES} replies of the reflection model contain no candidate that passes the "

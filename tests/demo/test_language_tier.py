@@ -346,7 +346,7 @@ def test_what_cannot_run_is_said_before(
     with pytest.raises(ResultsError, match=r"--teacher instructions\.txt: there is no such file"):
         named.check(named.plan(["stream"], 1, None))
     folder = load(COEVO_MODEL=base, COEVO_TEACHER="models")
-    with pytest.raises(ResultsError, match="--teacher models: there is no such file"):
+    with pytest.raises(ResultsError, match="--teacher models: this is a folder"):
         folder.check(folder.plan(["stream"], 1, None))
     with pytest.raises(ResultsError, match="--draws 3: the questions have 2 splits"):
         folder.plan(["stream"], 1, 3)

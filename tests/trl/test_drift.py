@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import Gemma3Config, LlamaConfig, OPTConfig
+from transformers import Gemma3Config, GPT2Config, GPTNeoXConfig, LlamaConfig, OPTConfig
 from trl import GRPOTrainer, RLOOTrainer
 
 from helpers.trl_world import TASKS, FixedTemplates, right_hint, rows
@@ -245,6 +245,9 @@ def test_rows_that_a_subclass_replaces(make_trainer: Any, kind: Any) -> None:
         (OPTConfig(dropout=0.0), False),
         (LlamaConfig(attention_dropout=0.1), True),
         (LlamaConfig(id2label={0: "drop"}), False),
+        (GPTNeoXConfig(), False),
+        (GPT2Config(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0), False),
+        (GPT2Config(), True),
         (Gemma3Config(text_config={"attention_dropout": 0.1}), True),
         (Gemma3Config(), False),
         (None, False),

@@ -196,6 +196,18 @@ NAMED = {
 }
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_the_right_answer_is_what_a_transform_leaves(tmp_path: Path, kept: bool) -> None:
+    trainer = make(tmp_path, Quiz, [{**row, "n": n, "answer": "3"} for n, row in enumerate(ROWS)])
+
+    def transform(batch: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        return {name: values for name, values in batch.items() if kept or name != "answer"}
+
+    trainer.train_dataset = trainer.train_dataset.with_transform(transform)
+    callback = attach(trainer, question_id_column="n", reflection={"function": teacher([])})
+    assert callback.policy.question("0").ground_truth == ("3" if kept else None)
+
+
 def test_a_forecast_counts_the_rows(tmp_path: Path) -> None:
     trainer = make(tmp_path, NamedQuiz)
     attach(trainer, algorithms="p2o", p2o=P2O, reflection={"function": teacher([])})

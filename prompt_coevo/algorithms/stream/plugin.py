@@ -111,7 +111,12 @@ class Stream:
         self._giveaways = Giveaways(policy, self._context.settings.gates)
         self._trials = Trials(self._context, self._library, self._evidence, self._totals)
         self._reflection = Reflection(
-            self._context, self._ids, self._library, self._evidence, self._failures
+            self._context,
+            self._ids,
+            self._library,
+            self._evidence,
+            self._failures,
+            self._giveaways,
         )
         if self._saved is not None:
             try:
@@ -149,10 +154,11 @@ class Stream:
             return None
         if self._comparison.compares(number):
             return None
-        in_use = self._library.in_state("in use")
-        templates = [*in_use, *self._library.in_state("trial")]
+        known = [*self._library.in_state("in use"), *self._library.in_state("trial")]
+        templates = self._giveaways.fit(known, question_id)
         if len(templates) == 1:  # only the empty one
             return None
+        in_use = sum(template.state == "in use" for template in templates)
         slots = [template.slot for template in templates]
         belief = self._evidence.belief(number, slots, self._step)
         likely = belief.means[1:].max() >= _WORTH_A_GUESS > belief.means[0]
@@ -162,7 +168,7 @@ class Stream:
         if bare >= group_size:
             self._warn_of_small_groups(group_size)
         # As long as nothing solves it, an epoch can try more templates than are proposed for it.
-        solvable = self._evidence.is_solvable(number, belief.some(1, len(in_use)))
+        solvable = self._evidence.is_solvable(number, belief.some(1, in_use))
         drawn = draw_members(
             group_size,
             templates,
@@ -174,7 +180,7 @@ class Stream:
         solved = self._settings.solved_at
         return [
             MemberPlan(template=one.candidate, punished_from=solved) if one else MemberPlan()
-            for one in self._giveaways.withheld(drawn, question_id)
+            for one in drawn
         ]
 
     @hookimpl

@@ -12,6 +12,7 @@ from typing import Final, TypedDict
 from prompt_coevo.algorithms.stream import LISTED
 from prompt_coevo.algorithms.stream.evidence import Evidence
 from prompt_coevo.algorithms.stream.failures import Failures
+from prompt_coevo.algorithms.stream.giveaways import Giveaways
 from prompt_coevo.algorithms.stream.library import Dropped, Library, Template
 from prompt_coevo.algorithms.stream.outage import Outage
 from prompt_coevo.algorithms.stream.settings import StreamSettings
@@ -78,11 +79,13 @@ class Reflection:
         library: Library,
         evidence: Evidence,
         failures: Failures,
+        giveaways: Giveaways,
     ) -> None:
         self._context = context
         self._settings = context.settings.section(StreamSettings)
         self._ids = ids
         self._library, self._evidence, self._failures = library, evidence, failures
+        self._giveaways = giveaways
         self._under_way: list[_Calls] = []
         self._hung: list[Asked] = []
         self._outage = Outage()
@@ -203,16 +206,20 @@ class Reflection:
             spread = {q: (q * 2_654_435_761 + step * 40_503) % 65_536 for q in open_ones}
             open_ones.sort(key=lambda question: (self._attempts[question], spread[question]))
             del open_ones[_CONSIDERED:]
-        slots = [one.slot for one in self._library.in_state("in use") if one.slot]
+        in_use = [one for one in self._library.in_state("in use") if one.slot]
         waiting = [one.slot for one in self._library.in_state("trial")]
         return sorted(
             question
             for question in open_ones
             if not self._evidence.is_solvable(
-                question, self._evidence.belief(question, slots, step)
+                question, self._evidence.belief(question, self._slots(in_use, question), step)
             )
             and self._has_room(question, hard, waiting, members)
         )
+
+    def _slots(self, templates: Sequence[Template], question: int) -> list[int]:
+        """Return the slots of the templates that may be used for the question."""
+        return [one.slot for one in self._giveaways.fit(templates, self._ids[question])]
 
     def _has_room(
         self, question: int, hard: Collection[int], waiting: Sequence[int], members: int

@@ -23,7 +23,7 @@ MINUTES_IN_FLOAT32: Final = 60
 """The same without bfloat16 in hardware."""
 MEMORY: Final = 5_500_000_000
 """Approximate bytes per run."""
-MEMORY_IN_FLOAT32: Final = 6_600_000_000
+MEMORY_IN_FLOAT32: Final = 7_100_000_000
 """The same without bfloat16 in hardware."""
 
 ARMS: Final[Mapping[str, Arm]] = {

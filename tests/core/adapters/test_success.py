@@ -109,14 +109,18 @@ def test_single_precision_reaches_both_ends_of_the_scale(low: float, high: float
     assert (scaled(single(low), settings), scaled(single(high), settings)) == (0.0, 1.0)
 
 
-@pytest.mark.parametrize("solved_at", [*(n / 20 for n in range(1, 21)), 2.7, 9.1, 9.7, 100.1])
+@pytest.mark.parametrize(
+    "solved_at", [*(n / 20 for n in range(1, 21)), 1 / 3, 2 / 3, 2.7, 9.7, 100.1, 1e-7]
+)
 def test_single_precision_reaches_a_threshold_without_a_scale(solved_at: float) -> None:
     assert scaled(single(solved_at), SuccessSettings()) >= solved_at
 
 
-@pytest.mark.parametrize("reward", [math.nan, math.inf, -math.inf])
-def test_what_is_no_number_stays_so(reward: float) -> None:
-    assert str(scaled(reward, SuccessSettings())) == str(reward)
+@pytest.mark.parametrize(
+    "reward", [math.nan, math.inf, -math.inf, 1 / 3, 5 / 6, 1e-9, 1234567.8, 2000001.0, 1e300, -1]
+)
+def test_double_precision_and_what_is_no_number_stay_as_they_are(reward: float) -> None:
+    assert repr(scaled(reward, SuccessSettings())) in (repr(reward), repr(float(reward)))
 
 
 def single(value: float) -> float:

@@ -123,7 +123,7 @@ def test_a_run_takes_more_time_and_memory_without_bfloat16(monkeypatch: pytest.M
     monkeypatch.setattr(arms, "computes_bfloat16", lambda: True)
     assert (arms.minutes(), arms.memory()) == (26, 5_500_000_000)
     monkeypatch.setattr(arms, "computes_bfloat16", lambda: False)
-    assert (arms.minutes(), arms.memory()) == (60, 6_600_000_000)
+    assert (arms.minutes(), arms.memory()) == (60, 7_100_000_000)
 
 
 def test_runs_at_once_are_as_many_as_the_memory_holds(monkeypatch: pytest.MonkeyPatch) -> None:

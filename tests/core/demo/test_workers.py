@@ -7,6 +7,8 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pytest
+
 BEGIN = """
     import atexit, os, signal, sys, threading, time
     from pathlib import Path
@@ -63,6 +65,27 @@ DELETING = """
                 time.sleep(0.01)
             sys.exit(1)
 """
+DELETING_IN_A_CALL = """
+    class Slow:
+        def __del__(self):
+            Path("ready").touch()
+            time.sleep(60)
+
+    def call():
+        slow = Slow()
+        try:
+            del slow
+            time.sleep(60)
+        finally:
+            Path("left").touch()
+
+    if __name__ == "__main__":
+        with workers.workers(1) as submit:
+            submit(call)
+            while not Path("ready").exists():
+                time.sleep(0.01)
+            sys.exit(1)
+"""
 BROKEN = """
     def survive():
         try:
@@ -114,6 +137,9 @@ def test_a_second_signal_does_not_interrupt_how_a_call_ends(tmp_path: Path) -> N
     assert (tmp_path / "left").exists()
 
 
-def test_a_process_that_ends_while_it_deletes_something_is_silent(tmp_path: Path) -> None:
-    assert _run(tmp_path, DELETING) == ""
+@pytest.mark.parametrize("program", [DELETING, DELETING_IN_A_CALL])
+def test_a_process_that_ends_while_it_deletes_something_leaves_in_order_and_in_silence(
+    tmp_path: Path, program: str
+) -> None:
+    assert _run(tmp_path, program) == ""
     assert (tmp_path / "left").exists()

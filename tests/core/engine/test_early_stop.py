@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import logging
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from helpers.families import GROUP, Families, Teacher, epoch, knowing
 from prompt_coevo import Coevolution, Settings
-from prompt_coevo.engine.reply_signs import REPLIES
+from prompt_coevo.engine.reply_signs import REPLIES, ReplySigns
 from prompt_coevo.errors import EarlySignError
-from prompt_coevo.proposals import Reply
+from prompt_coevo.proposals import Proposal, ProposalRequest, Reply
 from prompt_coevo.settings.method import Workload
-from prompt_coevo.types import Rollout
+from prompt_coevo.types import EMPTY_TEMPLATE, Candidate, Rollout
 
 
 def built(folder: Path, reply: Any = "", **settings: Any) -> tuple[Coevolution, Teacher]:
@@ -54,6 +55,7 @@ REPLIES_WITHOUT_TEXT = [
     (Reply("", "length"), "8 cut off at reflection.max_tokens before any text"),
     (Reply("I'm sorry, but I can't help with that.", "stop"), "8 text without a candidate"),
     (Reply("<template> </template>", "stop"), "8 an empty candidate"),
+    (Reply("<template>Think.</template>", "length"), "8 cut off at reflection.max_tokens"),
 ]
 
 
@@ -113,6 +115,32 @@ def test_replies_that_the_gates_refuse_are_a_sign_and_are_in_the_last_words(
     assert found["sign"] == "replies_refused"
     assert reason in found["reason"]
     assert reason in capsys.readouterr().err
+
+
+def test_a_reply_of_several_candidates_is_one_reply() -> None:
+    said: list[str] = []
+    signs = ReplySigns(SimpleNamespace(warn_early=lambda sign, sentence: said.append(sign)))  # type: ignore[arg-type]
+    request = ProposalRequest("instruction", (EMPTY_TEMPLATE,), (), "any")
+    for reply in range(REPLIES):
+        assert not said
+        proposal = Proposal(request, tuple(f"{reply}-{n}" for n in range(6)), Reply("six"))
+        for text in proposal.texts:
+            signs.coevo_after_candidate_checked(
+                Candidate(text, "instruction"), proposal, "too long"
+            )
+    assert said == ["replies_refused"]
+
+
+@pytest.mark.parametrize("refused", [1, 4, 5])
+def test_the_advice_is_about_what_most_replies_are(refused: int) -> None:
+    said: list[str] = []
+    signs = ReplySigns(SimpleNamespace(warn_early=lambda sign, sentence: said.append(sign)))  # type: ignore[arg-type]
+    request = ProposalRequest("instruction", (EMPTY_TEMPLATE,), (), "any")
+    for reply in range(REPLIES):
+        text = Candidate("Think.", "instruction") if reply < refused else None
+        proposal = Proposal(request, ("Think.",) if text else (), Reply("Think."))
+        signs.coevo_after_candidate_checked(text, proposal, "too long" if text else None)
+    assert said == ["replies_refused" if refused > 4 else "replies_without_text"]
 
 
 def test_one_candidate_ends_the_look(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import re
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from helpers.families import Families, engine_with, run, texts
@@ -44,7 +44,7 @@ def in_use(text: str) -> Template:
     return Template(Candidate(text, "template"), 1, (), 0, "in use")
 
 
-def example(prompt: str) -> str:
+def with_example(prompt: str) -> str:
     """Write a template that helps a family, with the family's first question as an example."""
     family = re.findall(r"family f(\d+)", prompt)[0]
     return (
@@ -55,7 +55,7 @@ def example(prompt: str) -> str:
 
 def test_a_template_is_not_tried_on_the_question_that_is_its_example() -> None:
     policy = Families()
-    plans = [texts(plan) for plan in run(engine_with(example), policy, 6)]
+    plans = [texts(plan) for plan in run(engine_with(with_example), policy, 6)]
     given_to = {(question, text) for plan in plans for question, text in plan if "Example" in text}
     shown = {
         (int(question[1:]), int(re.findall(r"n(\d+)", text)[0])) for question, text in given_to
@@ -64,19 +64,39 @@ def test_a_template_is_not_tried_on_the_question_that_is_its_example() -> None:
     assert not [number for number, own in shown if number == own]
 
 
-@given(st.lists(st.sampled_from(PIECES), max_size=12), st.booleans(), st.integers(2, 12))
+def test_other_templates_are_tried_on_it() -> None:
+    """Although the one that works for its like would be drawn nearly always."""
+    policy = Families()
+    plans = run(engine_with(with_example), policy, 10)
+    last = {question for plan in plans[-4:] for question, text in texts(plan) if text}
+    assert len(last) == policy.count
+
+
+def test_it_is_off_with_the_gate() -> None:
+    policy = Families()
+    plans = run(engine_with(with_example, gates={"active": ()}), policy, 6)
+    given_to = {pair for plan in plans for pair in texts(plan)}
+    assert [one for one in given_to if re.search(rf"number n{one[0][1:]}\b", one[1])]
+
+
+@given(
+    st.lists(st.sampled_from(PIECES), max_size=12),
+    st.booleans(),
+    st.integers(2, 12),
+    st.integers(1, 12),
+)
+@example(["Ouagadougou in Faso"], False, 8, 12)
+@example(["It", "is", "156"], False, 8, 2)
 def test_what_the_gates_would_refuse_for_a_question_is_withheld(
-    pieces: list[str], hidden: bool, ngram: int
+    pieces: list[str], hidden: bool, ngram: int, truth_chars: int
 ) -> None:
     text = " ".join(pieces)
     if hidden:
         text = base64.b64encode(text.encode()).decode()
-    policy, settings = Asking(), GateSettings(leak_ngram=ngram)
+    policy, settings = Asking(), GateSettings(leak_ngram=ngram, leak_truth_chars=truth_chars)
     giveaways = Giveaways(policy, settings)
     shared = shared_text(some_questions(policy), ngram)
     template = in_use(text)
     for name in policy.question_ids():
         refused = leak_guard([policy.question(name)], settings).find(text, shared) is not None
-        (found, bare) = giveaways.withheld([template, None], name)
-        assert bare is None
-        assert (found is None) == refused, (text, ASKED)
+        assert giveaways.fit([template], name) == [template] * (not refused)
