@@ -43,8 +43,8 @@ LIMITS: Final = {
 }
 """By page: numbers in other sections, which are limits, settings, versions, or stand nowhere else."""
 REPEATED: Final = {
-    "before training, {} are right": ("language", "before training", "task unstated"),
-    "under the better of two right templates {}": (
+    "Before training, {} are right": ("language", "before training", "task unstated"),
+    "{} under the better of two right templates": (
         "language",
         "before training, under the better right template",
         "task unstated",
