@@ -14,26 +14,26 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Any, Final, TypedDict
+from typing import Final
 
 from prompt_coevo import hookspecs, registry
 from prompt_coevo.algorithms.hard_questions.hard_set import HardSet, forget_gone
-from prompt_coevo.algorithms.hard_questions.results import Results, ResultsState
+from prompt_coevo.algorithms.hard_questions.results import Results
 from prompt_coevo.algorithms.hard_questions.round_numbers import round_numbers
 from prompt_coevo.algorithms.hard_questions.verdict import Verdict
-from prompt_coevo.algorithms.stream.comparison import Comparison, ComparisonState
-from prompt_coevo.algorithms.stream.evidence import EvidenceState
+from prompt_coevo.algorithms.stream.comparison import Comparison
 from prompt_coevo.algorithms.stream.failures import Failures
 from prompt_coevo.algorithms.stream.giveaways import Giveaways
-from prompt_coevo.algorithms.stream.library import Library, LibraryState, Template
+from prompt_coevo.algorithms.stream.library import Library, Template
 from prompt_coevo.algorithms.stream.likeness import LikenessFactory
 from prompt_coevo.algorithms.stream.members import draw_members
 from prompt_coevo.algorithms.stream.question_numbers import Numbered
-from prompt_coevo.algorithms.stream.reflection import Reflection, ReflectionState
+from prompt_coevo.algorithms.stream.reflection import Reflection
 from prompt_coevo.algorithms.stream.settings import StreamSettings
+from prompt_coevo.algorithms.stream.state import StreamState
 from prompt_coevo.algorithms.stream.trial import concerns
 from prompt_coevo.algorithms.stream.trials import Trials
-from prompt_coevo.algorithms.stream.upcoming import Ahead, AheadState
+from prompt_coevo.algorithms.stream.upcoming import Ahead
 from prompt_coevo.context import Context
 from prompt_coevo.errors import HostError, StateError
 from prompt_coevo.markers import PROJECT, hookimpl
@@ -46,26 +46,6 @@ logger = logging.getLogger(PROJECT)
 _WORTH_A_GUESS = 0.3
 _TRUTHS: Final = 16_384
 """Cached right answers: each step asks for those of many questions, and reading a row takes time."""
-
-
-class StreamState(TypedDict, total=False):
-    """What a checkpoint holds of stream; nothing before training."""
-
-    hard: list[str]
-    library: LibraryState
-    evidence: EvidenceState
-    failures: list[Any]
-    results: ResultsState
-    comparison: ComparisonState
-    reflection: ReflectionState
-    ahead: AheadState
-    measured: list[str]
-    epoch: int
-    groups_of_this_epoch: int
-    late: int
-    compared: int | None
-    instruction: str | None
-    totals: dict[str, int]
 
 
 class Stream:
