@@ -9,8 +9,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-import numpy as np
-
 from prompt_coevo.errors import HostError, SettingsError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.settings.success import SuccessSettings
@@ -89,13 +87,10 @@ def _in_words(name: str) -> str:
 def scaled(reward: float, settings: SuccessSettings) -> float:
     """Put a deciding reward on the scale from 0 (`success.low`) to 1 (`success.high`).
 
-    Trainers keep rewards in single precision, where .9 becomes slightly less. So such a number is read as
-    the shortest decimal that it can be, and has six digits on another scale.
+    Trainers keep rewards in single precision, where .9 becomes slightly less; hence the six digits.
     """
     if settings.low == 0 and settings.high == 1:
-        with np.errstate(over="ignore"):
-            single = np.float32(reward)
-        return float(str(single)) if float(single) == reward else reward
+        return reward
     return round((reward - settings.low) / (settings.high - settings.low), 6)
 
 

@@ -56,7 +56,7 @@ class Success:
 
 
 OWN_REWARD: Final = Success(SuccessSettings())
-"""VeRL's reward, on its own scale."""
+"""VeRL's reward, unchanged."""
 
 
 class Tag(TypedDict, total=False):

@@ -9,6 +9,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.lines import JSON
+from prompt_coevo.settings.success import in_single_precision
 from prompt_coevo.types import EMPTY_TEMPLATE
 
 Fate: TypeAlias = Literal[
@@ -271,7 +272,7 @@ class Run:
         for name in self.methods:
             value = self.settings.get(f"{name}.solved_at")
             if isinstance(value, int | float):
-                return float(value)
+                return in_single_precision(value)
         return 1.0
 
     def calls_of(self, one: CandidateRecord, *, latest: int = 0) -> list[Call]:

@@ -66,7 +66,7 @@ class HardSet:
             context.note("every_question_is_hard", reason=reason)
             logger.warning("%s: a question counts as hard even if it is always solved", reason)
         signs = HardnessSigns(settings, context)
-        return cls(settings.tau, settings.bare_hardness, settings.solved_at, signs)
+        return cls(settings.tau, settings.bare_hardness, settings.solved_from, signs)
 
     @property
     def ids(self) -> tuple[str, ...]:

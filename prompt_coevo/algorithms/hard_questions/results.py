@@ -24,8 +24,8 @@ class Results:
     """Outcomes of hard questions, and signs of a hacked reward. The method feeds `outcomes` itself."""
 
     def __init__(self, settings: HardQuestionSettings) -> None:
-        self.outcomes = Outcomes(settings.tau, settings.solved_at)
-        self._answers = RepeatedAnswers(settings.solved_at)
+        self.outcomes = Outcomes(settings.tau, settings.solved_from)
+        self._answers = RepeatedAnswers(settings.solved_from)
         self._signs: tuple[str, ...] = ()
 
     def observe(self, groups: Sequence[Group]) -> list[Rollout]:

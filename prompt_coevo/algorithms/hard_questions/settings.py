@@ -9,6 +9,7 @@ from typing import ClassVar, Final, Literal
 from pydantic import Field
 
 from prompt_coevo.settings.section import Section
+from prompt_coevo.settings.success import in_single_precision
 
 # A threshold above every reward only gets a warning up to this, as it may be meant: all are hard.
 _TAU_MOST: Final = 2.0
@@ -29,6 +30,11 @@ class HardQuestionSettings(Section):
     """Deciding reward from which a rollout counts as a success (in P2O: `C(z)` of Algorithm 2)."""
     calls_per_hard: float | Literal["unlimited"] = 1.0
     """Reflection calls for every hard question, at most."""
+
+    @property
+    def solved_from(self) -> float:
+        """The least reward that is a success, also where rewards are in single precision."""
+        return in_single_precision(self.solved_at)
 
     @property
     def bare_hardness(self) -> bool:

@@ -73,7 +73,7 @@ class Inspo:
             parents=self._settings.parents,
             prune_unsampled=self._settings.prune_unsampled,
         )
-        self._buffer = ReplayBuffer(solved_at=self._settings.solved_at)
+        self._buffer = ReplayBuffer(solved_at=self._settings.solved_from)
         self._evolver = Evolver(context, self._population, self._buffer)
         self._schedule = EvolutionSchedule(context, self._evolver)
         self._begun = self._new_round = False
@@ -242,7 +242,7 @@ class Inspo:
 
     def _experiences(self, rollouts: Sequence[Rollout]) -> list[Experience]:
         """Convert rollouts for the buffer, which needs the completions of failures only."""
-        solved_at = self._settings.solved_at
+        solved_at = self._settings.solved_from
         bring_texts(rollout for rollout in rollouts if rollout.reward < solved_at)
         return [
             Experience(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from pydantic import Field, field_validator
 
 from prompt_coevo.settings.section import Section
+from prompt_coevo.settings.success import in_single_precision
 
 if TYPE_CHECKING:
     from prompt_coevo.settings.reflection import ReflectionSettings
@@ -72,6 +73,11 @@ class InspoSettings(Section):
     """`overlapped`: training continues while the proposer works."""
     overlap_steps: int | None = Field(default=None, ge=1)
     """With `overlapped`: use a reply exactly this many steps after its request. Default: 1."""
+
+    @property
+    def solved_from(self) -> float:
+        """The least reward that is no failure, also where rewards are in single precision."""
+        return in_single_precision(self.solved_at)
 
     @field_validator("verify", mode="before")
     @classmethod

@@ -63,7 +63,7 @@ class P2O:
         self._hard = HardSet.of(settings, context)
         self._results = Results(settings)
         self._bare = settings.bare_hardness
-        self._solvers = Solvers(settings.solved_at)
+        self._solvers = Solvers(settings.solved_from)
         self._guards = LeakGuards(context.settings.gates)
         self._cover: TemplateCover | None = None
         self._searches = 0
@@ -114,7 +114,7 @@ class P2O:
             self._solvers.observe(groups)
         rollouts = [rollout for group in groups for rollout in group.rollouts]
         self._totals["train_rollouts"] += len(rollouts)
-        self._last_round = round_numbers(rollouts, hard, self._settings.solved_at)
+        self._last_round = round_numbers(rollouts, hard, self._settings.solved_from)
 
     # Phase 2: search
 
@@ -152,7 +152,7 @@ class P2O:
             return
         self._totals["searches"] += 1
         self._totals["search_rollouts"] += result.rollouts
-        solved_at = self._settings.solved_at
+        solved_at = self._settings.solved_from
         constant = one_answer(result.pool, solved_at, partial(ground_truth, policy))
         for template in constant:
             self._context.note("one_answer", template=template.id, text=template.text)

@@ -187,7 +187,7 @@ class Search:
 
     def _failures(self, attempt: Attempt) -> tuple[Trajectory, ...]:
         return self._questions.failures(
-            attempt.minibatch, attempt.parent_rollouts, self._settings.solved_at
+            attempt.minibatch, attempt.parent_rollouts, self._settings.solved_from
         )
 
     def _give_up_after_barren_waves(self, any_child: bool) -> None:

@@ -157,7 +157,7 @@ class Stream:
             bare=bare,
             trying=self._settings.trial_members if solvable else group_size,
         )
-        solved = self._settings.solved_at
+        solved = self._settings.solved_from
         return [
             MemberPlan(template=one.candidate, punished_from=solved) if one else MemberPlan()
             for one in drawn
@@ -171,7 +171,7 @@ class Stream:
         self._hard.observe_all(groups)
         rollouts = [rollout for group in groups for rollout in group.rollouts]
         self._totals["train_rollouts"] += len(rollouts)
-        self._last_round = round_numbers(rollouts, hard, self._settings.solved_at)
+        self._last_round = round_numbers(rollouts, hard, self._settings.solved_from)
         for group in groups:
             self._learn_from([rollout for rollout in group.rollouts if rollout.fit])
         self._failures.settle(self._results.observe(groups))
@@ -328,7 +328,7 @@ class Stream:
             self._note_outcome(template, rollout)
             slots.append(template.slot)
             # Partial credit is no success: else a template that only earns more of it would seem to work.
-            rewards.append(float(rollout.reward >= self._settings.solved_at))
+            rewards.append(float(rollout.reward >= self._settings.solved_from))
             ages.append(max(0, self._step - rollout.policy_version.step))
         if slots:
             number = self._numbers[rollouts[0].assignment.question_id]
@@ -360,7 +360,7 @@ class Stream:
         """Record an outcome for reflection and for the template's trial."""
         question_id = rollout.assignment.question_id
         number = self._numbers[question_id]
-        solved = rollout.reward >= self._settings.solved_at
+        solved = rollout.reward >= self._settings.solved_from
         if solved:
             self._failures.solved(number, template.candidate.id)
         elif question_id in self._hard:  # reflection only looks at hard questions

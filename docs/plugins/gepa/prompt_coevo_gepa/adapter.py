@@ -103,7 +103,7 @@ class TemplateAdapter:
         """Return the failures of a minibatch, as gepa passes them on to `propose_new_texts`."""
         rollouts = eval_batch.outputs
         question_ids = [rollout.assignment.question_id for rollout in rollouts]
-        failures = self._questions.failures(question_ids, rollouts, self._settings.solved_at)
+        failures = self._questions.failures(question_ids, rollouts, self._settings.solved_from)
         return {COMPONENT: [asdict(failure) for failure in failures]}
 
     propose_new_texts = None  # `Reflection` does
