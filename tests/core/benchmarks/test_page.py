@@ -252,6 +252,8 @@ def test_what_the_results_say_of_solutions_and_other_ways(blocks: Any) -> None:
     emulated = [run for run in _of_all_questions() if run.get("emulated")]
     assert "leave out the runs that emulate bfloat16 (`emulated` in the file of results)" in text
     assert "which took two to three times as long" in text
+    assert "GRPO's runs, which they are compared with, are all the hardware's" in text
+    assert not [run for run in emulated if run["arm"] == "grpo"]
     slower = [
         run["cpu_seconds"] / statistics.fmean(others)
         for run in emulated

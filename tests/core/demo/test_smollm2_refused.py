@@ -27,7 +27,7 @@ from prompt_coevo.errors import CoevoError
 
 pytestmark = pytest.mark.usefixtures("tiny")
 
-ELSEWHERE = "make it elsewhere with prompt-coevo smollm2 FOLDER"
+ELSEWHERE = "make the model elsewhere with prompt-coevo smollm2 FOLDER"
 
 
 @pytest.mark.parametrize("held", ["config.json", "README.md", ".hidden", "file itself"])
