@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.lines import JSON
-from prompt_coevo.settings.success import in_single_precision
+from prompt_coevo.thresholds import in_single_precision
 from prompt_coevo.types import EMPTY_TEMPLATE
 
 Fate: TypeAlias = Literal[

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from ctypes import c_float
 
 from pydantic import Field
 
@@ -27,9 +26,3 @@ class SuccessSettings(Section):
     def problems(self) -> Iterator[str]:
         if not self.low < self.high:
             yield f"success.low = {self.low:g} must be below success.high = {self.high:g}"
-
-
-def in_single_precision(threshold: float) -> float:
-    """Return the least reward that reaches a threshold. Trainers keep rewards in single precision, where .9
-    becomes slightly less; there the threshold does, too."""
-    return min(threshold, c_float(threshold).value)

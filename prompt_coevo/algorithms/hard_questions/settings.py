@@ -9,7 +9,7 @@ from typing import ClassVar, Final, Literal
 from pydantic import Field
 
 from prompt_coevo.settings.section import Section
-from prompt_coevo.settings.success import in_single_precision
+from prompt_coevo.thresholds import in_single_precision
 
 # A threshold above every reward only gets a warning up to this, as it may be meant: all are hard.
 _TAU_MOST: Final = 2.0

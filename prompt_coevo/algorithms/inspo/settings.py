@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from pydantic import Field, field_validator
 
 from prompt_coevo.settings.section import Section
-from prompt_coevo.settings.success import in_single_precision
+from prompt_coevo.thresholds import in_single_precision
 
 if TYPE_CHECKING:
     from prompt_coevo.settings.reflection import ReflectionSettings
