@@ -103,7 +103,6 @@ class Placement:
     """
 
     instruction: Literal["system", "prefix"] = "system"
-    instruction_layout: str = "{{instruction}}\n\n{{prompt}}"
     template_layout: str = "{{template}}\n\n{{question}}"
 
     def place(self, prompt: Prompt, instruction: str | None, template: str | None) -> Prompt:
@@ -121,10 +120,7 @@ class Placement:
                 return prompt.with_system(instruction)
             if self.instruction == "system" and not isinstance(prompt, str):
                 return _with_system_message(prompt, instruction)
-            prompt = _edit_question(
-                prompt,
-                lambda text: fill(self.instruction_layout, instruction=instruction, prompt=text),
-            )
+            prompt = _edit_question(prompt, lambda text: f"{instruction}\n\n{text}")
         return str(prompt) if isinstance(prompt, RenderedChat) else prompt
 
 

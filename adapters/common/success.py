@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 import math
 import re
@@ -11,6 +10,7 @@ from typing import Any, Final
 
 from prompt_coevo.errors import HostError, SettingsError
 from prompt_coevo.markers import PROJECT
+from prompt_coevo.registry import nearest
 from prompt_coevo.settings.success import SuccessSettings
 
 logger = logging.getLogger(PROJECT)
@@ -57,8 +57,7 @@ def deciding_function(names: Sequence[str], settings: SuccessSettings) -> int | 
         raise SettingsError(
             f"success.reward = {wanted!r} names {len(found)} reward functions; give them different names"
         )
-    near = difflib.get_close_matches(wanted, names, n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
+    hint = nearest(wanted, names, "")
     raise SettingsError(
         f"success.reward = {wanted!r} names no reward function; there are {listed}{hint}"
     )

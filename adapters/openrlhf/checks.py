@@ -40,7 +40,7 @@ def check_arguments(args: Arguments) -> None:
     if getattr(args.data, "max_images_per_prompt", 0):
         raise HostError(
             "--data.max_images_per_prompt: templates and instructions can be placed in text prompts "
-            "only, so vision-language training is not supported"
+            "only, so vision-language training is not supported; leave it out"
         )
 
 

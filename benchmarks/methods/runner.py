@@ -11,6 +11,7 @@ from typing import Any
 from store import Key, ResultsError, Store
 
 from prompt_coevo.demo.workers import workers
+from prompt_coevo.preflight.page import plural
 
 Train = Callable[[str, str, int, int], dict[str, Any]]
 
@@ -22,7 +23,9 @@ def run_all(keys: Sequence[Key], train: Train, store: Store, count: int) -> None
     """
     store.keep_to_oneself()
     missing = [key for key in keys if key not in store.keys]
-    print(f"{len(missing)} runs to do, {len(keys) - len(missing)} are there", flush=True)
+    print(
+        f"{plural(len(missing), 'run')} to do, {len(keys) - len(missing)} there already", flush=True
+    )
     os.environ.update(OMP_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")
     began, failed = time.monotonic(), list[str]()
     with workers(count) as submit:

@@ -27,7 +27,7 @@ from prompt_coevo.settings.mistakes import Source, mistakes_of
 from prompt_coevo.settings.placement import PlacementSettings
 from prompt_coevo.settings.preflight import PreflightSettings
 from prompt_coevo.settings.reflection import ReflectionSettings
-from prompt_coevo.settings.section import Contradictions, Section, fields_of
+from prompt_coevo.settings.section import Contradictions, Section, fields_of, switch
 from prompt_coevo.settings.sources import ENV_PREFIX, merged, read_sources
 from prompt_coevo.settings.success import SuccessSettings
 
@@ -79,7 +79,7 @@ class Settings(Section, BaseSettings):
     sinks: tuple[str, ...] = ("journal",)
     """Sinks that record the run's events, by name: the built-in `journal`, sinks of installed packages, or
     `module:attribute` of a factory."""
-    trackers: Literal["texts", "off"] = "texts"
+    trackers: Annotated[Literal["texts", "off"], switch("texts")] = "texts"
     """`texts` sends the candidates' lineage, and those in use, to the trainer's experiment trackers, as
     texts and tables at every change."""
     plugins: dict[str, dict[str, Any]] = Field(default={}, repr=False)
@@ -119,11 +119,6 @@ class Settings(Section, BaseSettings):
         if isinstance(names, str):
             return tuple(name.strip() for name in names.split(",") if name.strip())
         return names
-
-    @field_validator("trackers", mode="before")
-    @classmethod
-    def _off_in_yaml(cls, value: V) -> V | str:
-        return "off" if value is False else value
 
     def section(self, model: type[S]) -> S:
         """Return a method's own section. Raise SettingsError if no method of this run has this one."""

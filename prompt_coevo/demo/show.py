@@ -22,6 +22,7 @@ from prompt_coevo.lines import JSON
 _Value: TypeAlias = Callable[[ArmResult], float]
 _LOOKS: Final = ("o-", "s--", "^-.", "D:", "v-", "P--")
 """Marker and dash of each line, so that no line is told by its colour alone."""
+_ANSWERS: Final = 6
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def _fill(
     console.print(table)
 
 
-def print_answers(results: Sequence[ArmResult], console: Console, most: int = 6) -> None:
+def print_answers(results: Sequence[ArmResult], console: Console) -> None:
     """Print answers before and after training to questions that the policy learned."""
     for result in results:
         learned = [
@@ -109,7 +110,7 @@ def print_answers(results: Sequence[ArmResult], console: Console, most: int = 6)
         ]
         if learned and result.arm != "grpo":
             console.print("\nHeld-out questions, without a template, before training and after:\n")
-            for question, (first, last) in learned[:: max(1, len(learned) // most)][:most]:
+            for question, (first, last) in learned[:: max(1, len(learned) // _ANSWERS)][:_ANSWERS]:
                 for title, text in (("question", question), ("before", first), ("after", last)):
                     console.print(Text(f"  {title:9} {' '.join(text.split())}"))
                 console.print()

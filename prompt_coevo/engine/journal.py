@@ -73,8 +73,8 @@ class Journal:
         journal.path = folder / _NAME
         return journal
 
-    def write(self, events: Sequence[Mapping[str, JSON]], *, sync: bool = False) -> None:
-        """Append events, from any thread; with `sync` they are on the disk on return."""
+    def write(self, events: Sequence[Mapping[str, JSON]]) -> None:
+        """Append events, from any thread."""
         if self._lines is None or not events:
             return
         self._known = known_keys(*self._secrets)
@@ -93,7 +93,7 @@ class Journal:
             lines.insert(0, {"time": now, "event": "gap", "lost": lost})
         try:
             self._roll()
-            self._lines.append(lines, sync=sync)
+            self._lines.append(lines)
             self._lost -= lost
         except OSError as error:
             if not self._lost:

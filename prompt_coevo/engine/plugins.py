@@ -56,7 +56,8 @@ class Plugins:
             )
         if any(plugin is other for other in self._given.values()):
             raise PluginError(
-                f"the plugin {name!r} cannot be registered: the same object has another name already"
+                f"the plugin {name!r} cannot be registered: the same object has another name already; "
+                "register it once"
             )
         check_interface(f"the plugin {name!r}", getattr(plugin, "coevo_interface", INTERFACE))
         try:

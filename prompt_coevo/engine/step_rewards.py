@@ -41,11 +41,10 @@ class StepRewards:
                 if not rollout.fit:
                     self._unfit += 1
                     continue
-                reward = float(rollout.reward)  # of any type, and it may go into a checkpoint
-                self._by_manner[template is not None].append(reward)
+                self._by_manner[template is not None].append(rollout.reward)
                 if questioned:
                     use = (group.question_id, template.id if template else None)
-                    self._by_use.setdefault(use, []).append(reward)
+                    self._by_use.setdefault(use, []).append(rollout.reward)
 
     @property
     def empty(self) -> bool:

@@ -81,7 +81,7 @@ class Ledger:
         self.damaged = 0
         """Lines that `open` could not read."""
         self._place: JSON = None
-        """The path of the file when its last run began; None from an earlier version."""
+        """The path of the file when its last run began; None before the first."""
         self._account = _Account()
         self._asked_by: dict[int, _Account] = {}
         """The accounts of open calls by number: a late reply counts for the account that asked."""

@@ -25,8 +25,8 @@ _MARKS: Final = tuple(f'"event": "{event}"'.encode() for event in (RUN, MOVED))
 class Mark:
     """The last line of a run in a ledger that names a place."""
 
-    place: Path | None
-    """Where its calls are counted. None: in this file, by an earlier version of the package."""
+    place: Path
+    """Where its calls are counted."""
 
     size: int
     """The size of the file up to the end of this line."""
@@ -51,8 +51,7 @@ def last_mark(path: Path, run: str) -> Mark | None:
                 its = {str(told[name]) for name in ("run", "continues") if told.get(name)}
                 if names & its:
                     names |= its
-                    at = told.get("at")
-                    found = Mark(Path(str(at)) if at else None, size, told["event"] == MOVED)
+                    found = Mark(Path(str(told["at"])), size, told["event"] == MOVED)
     except OSError:
         return None
     return found
@@ -66,7 +65,7 @@ def current(path: Path, run: str) -> tuple[Path, Path | None]:
     seen: set[Path] = set()
     while (mark := last_mark(path, run)) and path not in seen:
         seen.add(path)
-        if mark.place is None or is_same(mark.place, path):
+        if is_same(mark.place, path):
             break
         if not continues(mark.place, path, mark.size):
             # Where the run began, the file is a copy, and its original is gone.
@@ -78,7 +77,7 @@ def current(path: Path, run: str) -> tuple[Path, Path | None]:
 def start_of(run: str, own: Path, others: Iterable[Path]) -> Path | None:
     """Return the first ledger of the run: its folder's, unless it was killed while that was copied."""
     mark = last_mark(own, run)
-    copied = mark is not None and mark.moved and mark.place is not None and is_same(mark.place, own)
+    copied = mark is not None and mark.moved and is_same(mark.place, own)
     paths = [*others, own] if copied else [own, *others]
     return next((path for path in paths if last_mark(path, run)), None)
 

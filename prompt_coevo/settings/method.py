@@ -126,7 +126,7 @@ def load_method(name: str) -> Method:
     if not isinstance(method, Method):
         raise PluginError(
             f"the method {name!r} cannot be used: what is registered is a {type(method).__name__}, not a "
-            "prompt_coevo.Method"
+            "prompt_coevo.Method; register one"
         )
     check_interface(f"the method {name!r}", method.interface)
     if ":" not in name and method.name != name:

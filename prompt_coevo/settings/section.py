@@ -6,7 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Self, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 
 if TYPE_CHECKING:
@@ -69,6 +76,12 @@ class Section(BaseModel):
         elif problems:
             raise ValueError("; ".join(problems))
         return self
+
+
+def switch(on: str) -> BeforeValidator:
+    """Map booleans to the names `on` and `off`, because YAML reads `off` as false."""
+    names = {"true": on, "false": "off"}
+    return BeforeValidator(lambda value: names.get(str(value).lower(), value))
 
 
 def fields_of(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:

@@ -4,7 +4,7 @@ pydantic-settings reads the environment. What it has for the rest cannot keep tw
 
 - All mistakes are told at once, each with its place. It merges and checks in one step, which ends at the
   first source that cannot be read.
-- Nothing that is set is silently without effect. Its sources of YAML and TOML pass over a path where
+- No file that is named is silently without effect. Its sources of YAML and TOML pass over a path where
   nothing is, a folder or a pipe, and take `false`, 0 and a list of pairs for names and values.
 """
 
@@ -136,7 +136,9 @@ def _read_file(path: str | Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise SettingsError(f"the settings file {path} must hold names and values at its top level")
     if no_texts := [name for name in values if not isinstance(name, str)]:
-        raise SettingsError(f"the settings file {path} has a name that is no text: {no_texts[0]!r}")
+        raise SettingsError(
+            f"the settings file {path} has a name that is no text: {no_texts[0]!r}; put it in quotes"
+        )
     return values
 
 

@@ -16,7 +16,7 @@ class SuccessSettings(Section):
     """TRL: the name of a reward function, or `sum` for the weighted sum. VeRL: a key of the reward's
     dictionary, such as `acc`, or `reward`. OpenRLHF: a key of `extra_logs`, `scores` or `reward`.
     Default: the only reward function, or of several the one with a name such as `accuracy_reward`;
-    VeRL's reward; OpenRLHF's `scores`."""
+    VeRL's reward; OpenRLHF's `scores`, else its reward."""
     low: float = Field(default=0.0)
     """The deciding reward of an answer that is wrong."""
     high: float = Field(default=1.0)

@@ -134,7 +134,9 @@ class Population:
     def add(self, instruction: Candidate, prior: float = 0.0) -> None:
         """Add an instruction that weighs `prior` until its first window entry."""
         if instruction.id in self._members:
-            raise SettingsError(f"an instruction is twice in the population: {instruction.text!r}")
+            raise SettingsError(
+                f"an instruction is twice in the population: {instruction.text!r}; leave one out"
+            )
         self._shares = None
         self._members[instruction.id] = instruction
         self._windows[instruction.id] = deque(maxlen=self._window)

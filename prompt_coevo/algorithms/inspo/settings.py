@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from prompt_coevo.settings.section import Section
+from prompt_coevo.settings.section import Section, switch
 from prompt_coevo.thresholds import in_single_precision
 
 if TYPE_CHECKING:
     from prompt_coevo.settings.reflection import ReflectionSettings
-
-V = TypeVar("V")
 
 
 class InspoSettings(Section):
@@ -55,7 +53,7 @@ class InspoSettings(Section):
     """Candidates requested in one call."""
     rounds: int = Field(default=5, ge=1)
     """Rounds of generating and verifying in one evolution, at most."""
-    verify: Literal["blocking", "off"] = "blocking"
+    verify: Annotated[Literal["blocking", "off"], switch("blocking")] = "blocking"
     """How to verify candidates. `blocking` (or `true`): by rollouts that training waits for (the paper).
     `off` (or `false`): not at all; what passes the gates joins while there is room (an ablation)."""
     verify_size: int = Field(default=200, ge=1)
@@ -79,12 +77,6 @@ class InspoSettings(Section):
         """The least reward that is no failure, also where rewards are in single precision."""
         return in_single_precision(self.solved_at)
 
-    @field_validator("verify", mode="before")
-    @classmethod
-    def _verify_as_a_switch(cls, value: V) -> V | str:
-        """Map booleans to names, because YAML reads `off` as false."""
-        return {"true": "blocking", "false": "off"}.get(str(value).lower(), value)
-
     def problems(self) -> Iterator[str]:
         yield from self._of_the_first_instructions()
         if self.parents >= self.population_size:
@@ -93,7 +85,7 @@ class InspoSettings(Section):
                 f"{self.population_size}, else there is no place for new instructions"
             )
         if self.prune_unsampled and not self.prune:
-            yield "inspo.prune_unsampled has no effect with inspo.prune = false"
+            yield "inspo.prune_unsampled has no effect with inspo.prune = false; leave it out"
         if self.evolution != "off" and self.evolve_until <= self.evolve_every:
             yield (
                 f"with inspo.evolve_until = {self.evolve_until} and inspo.evolve_every = "
@@ -103,7 +95,9 @@ class InspoSettings(Section):
         if self.reflection == "overlapped":
             yield from self._of_the_overlap()
         elif self.overlap_steps is not None:
-            yield 'inspo.overlap_steps has no effect unless inspo.reflection = "overlapped"'
+            yield (
+                'inspo.overlap_steps has no effect unless inspo.reflection = "overlapped"; leave it out'
+            )
 
     def _of_the_first_instructions(self) -> Iterator[str]:
         if self.instruction is not None and self.initial_population:
@@ -147,7 +141,10 @@ class InspoSettings(Section):
 
     def _of_the_overlap(self) -> Iterator[str]:
         if self.evolution != "online":
-            yield 'inspo.reflection = "overlapped" has no effect unless inspo.evolution = "online"'
+            yield (
+                'inspo.reflection = "overlapped" has no effect unless inspo.evolution = "online"; '
+                "leave it out"
+            )
         steps = self.overlap_steps or 1
         if steps >= self.evolve_every:
             yield (

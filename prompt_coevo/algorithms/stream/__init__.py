@@ -47,7 +47,7 @@ def _foresee(section: StreamSettings, workload: Workload) -> Foresight:
 def _no_template(section: StreamSettings, workload: Workload) -> str | None:
     """Explain why no rollout can ever get a template; return None if some can."""
     if section.bare_members >= workload.group_size and not section.first_sight:
-        return f"no template will ever be used, because {_no_room(section, workload)}"
+        return f"no template will ever be used, because {no_room(section, workload.group_size)}"
     if workload.steps is not None and workload.steps <= section.reply_steps:
         return (
             f"no template will ever be used, because the run has {workload.steps} steps and the first "
@@ -61,17 +61,17 @@ def _no_template(section: StreamSettings, workload: Workload) -> str | None:
     )
 
 
-def _no_room(section: StreamSettings, workload: Workload) -> str:
+def no_room(section: StreamSettings, group_size: int) -> str:
     """Explain why the groups of hard questions are too small for templates."""
     return (
-        f"stream.bare_members = {section.bare_members} leaves none of the {workload.group_size} rollouts "
+        f"stream.bare_members = {section.bare_members} leaves none of the {group_size} rollouts "
         "of a hard question's group for templates; lower it, or make the groups larger"
     )
 
 
 def _remarks(section: StreamSettings, workload: Workload) -> Iterator[str]:
     if section.bare_members >= workload.group_size and section.first_sight:
-        yield _no_room(section, workload)
+        yield no_room(section, workload.group_size)
 
 
 def _unknown(section: StreamSettings, workload: Workload) -> Literal["epochs", "steps"] | None:

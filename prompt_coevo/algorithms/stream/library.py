@@ -149,8 +149,7 @@ class Library:
             values = dict(line)
             candidate = Candidate.from_json(values.pop("candidate"))
             for name in ("shown", "solved_on"):
-                kept = values.get(name, ())  # earlier versions wrote no `solved_on`
-                values[name] = tuple(numbers[one] for one in kept if one in numbers)
+                values[name] = tuple(numbers[one] for one in values[name] if one in numbers)
             self._templates[candidate.id] = Template(candidate, **values)
         for name, (text, shown) in state["dropped"].items():
             if still := tuple(numbers[one] for one in shown if one in numbers):

@@ -21,6 +21,7 @@ from prompt_coevo.algorithms.hard_questions.hard_set import HardSet, forget_gone
 from prompt_coevo.algorithms.hard_questions.results import Results
 from prompt_coevo.algorithms.hard_questions.round_numbers import round_numbers
 from prompt_coevo.algorithms.hard_questions.verdict import Verdict
+from prompt_coevo.algorithms.stream import no_room
 from prompt_coevo.algorithms.stream.comparison import Comparison
 from prompt_coevo.algorithms.stream.failures import Failures
 from prompt_coevo.algorithms.stream.giveaways import Giveaways
@@ -372,11 +373,7 @@ class Stream:
     def _warn_of_small_groups(self, size: int) -> None:
         if not self._warned:
             self._warned = True
-            reason = (
-                f"stream.bare_members = {self._settings.bare_members} leaves none of the {size} rollouts "
-                "of a hard question's group for templates; lower it, or make the groups larger"
-            )
-            self._context.warn_early("no_room_for_templates", reason)
+            self._context.warn_early("no_room_for_templates", no_room(self._settings, size))
 
     def _notice_the_instruction(self) -> None:
         """Halve the evidence if the best instruction has changed: it was collected under the old one."""

@@ -85,7 +85,7 @@ def test_an_instructions_cost_is_estimated() -> None:
     [
         (
             ["presets", "show", "nope"],
-            "error: there is no preset 'nope'; known presets: both, demo-both, demo-inspo,",
+            "error: there is no preset 'nope'; known presets: both, demo-inspo, demo-p2o,",
         ),
         (
             ["settings", "--config", "/nope.yaml"],

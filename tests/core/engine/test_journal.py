@@ -109,7 +109,7 @@ def test_a_full_disk_is_reported_once_and_stops_nothing(
 def test_any_text_of_a_model_can_be_written(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     text = "\ud800 \x00 \u202e \n \u2028 ünï"
-    journal.write([{"event": "a", "text": text}], sync=True)
+    journal.write([{"event": "a", "text": text}])
     assert next(iter(journal.read()))["text"] == text
 
 

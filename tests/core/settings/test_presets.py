@@ -72,7 +72,6 @@ SECTIONS: Final[dict[str, dict[str, dict[str, Any]]]] = {
     "both": {"inspo": INSPO, "p2o": P2O},
     "demo-p2o": {"p2o": DEMO_P2O},
     "demo-inspo": {"inspo": DEMO_INSPO},
-    "demo-both": {"inspo": DEMO_INSPO, "p2o": DEMO_P2O},
 }
 
 

@@ -131,7 +131,7 @@ def test_algorithms_can_be_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"sed": 1}, "unknown setting sed; did you mean seed?"),
         ({"xyz": 1}, "unknown setting xyz; known: algorithms, "),
         ({"seed": "x"}, "seed: input should be a valid integer"),
-        ({"preset": "nope"}, "there is no preset 'nope'; known presets: both, demo-both"),
+        ({"preset": "nope"}, "there is no preset 'nope'; known presets: both, demo-inspo"),
         ({"p2o": {"search_every": 0}}, "p2o.search_every must be"),
         ({"p2o": {"min_hard": 1}}, "p2o.min_hard"),
         ({"resume": "exact"}, "resume: input should be 'strict' or 'force'"),
