@@ -22,12 +22,14 @@ class PromptLimit:
     """The longest prompt that the trainer allows.
 
     `needed` returns how many tokens the longest of some placed prompts needs, `tokens` how many are
-    allowed (None: no limit), and `name` introduces that number in a sentence.
+    allowed (None: no limit), and `name` introduces that number in a sentence. `leave_out` says how to leave
+    out questions that are too long by themselves.
     """
 
     needed: Callable[[Sequence[Prompt]], int]
     tokens: Callable[[], int | None]
     name: str
+    leave_out: str = "leave such questions out of the dataset"
 
 
 class PromptLengthGate:
@@ -96,13 +98,13 @@ class PromptLengthGate:
 def check_questions(questions: QuestionIndex, limit: PromptLimit) -> None:
     """Raise HostError if the longest question exceeds the limit even without a candidate's text.
 
-    For trainers that cut off a long prompt: it could not be exchanged for another one afterwards.
+    For trainers that cut a long prompt at the left, where a candidate's text would be.
     """
     needed, room = limit.needed(questions.longest_prompts()), limit.tokens()
     if room is not None and needed > room:
         raise HostError(
-            f"the longest question needs {needed} tokens, {limit.name} {room}; raise it, or leave such "
-            "questions out of the dataset"
+            f"the longest question needs {needed} tokens, {limit.name} {room}; raise it, or "
+            f"{limit.leave_out}"
         )
 
 
@@ -122,9 +124,10 @@ def tokens_needed(processing_class: Tokenizer, prompts: Sequence[Prompt], **temp
 
 
 def fixed_limit(
-    processing_class: Tokenizer, template: Mapping[str, Any], tokens: int, name: str
+    processing_class: Tokenizer, template: Mapping[str, Any], tokens: int, *words: str
 ) -> PromptLimit:
-    """Build a limit that holds for the whole run, measured by `tokens_needed` with `template`."""
+    """Build a limit that holds for the whole run, measured by `tokens_needed` with `template`. `words` are
+    its `name` and `leave_out`."""
     return PromptLimit(
-        lambda prompts: tokens_needed(processing_class, prompts, **template), lambda: tokens, name
+        lambda prompts: tokens_needed(processing_class, prompts, **template), lambda: tokens, *words
     )

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from prompt_coevo.adapters.common.distill import TokenRow
+from prompt_coevo.adapters.common.placed import reached
 from prompt_coevo.adapters.openrlhf.host import Response
 from prompt_coevo.adapters.openrlhf.prompt_ids import PromptIds
 from prompt_coevo.errors import HostError
+from prompt_coevo.tokens import Tokenizer
+from prompt_coevo.types import Assignment
 
 
 def train_on(response: Response, trained: str, prompts: PromptIds) -> None:
@@ -19,13 +22,16 @@ def train_on(response: Response, trained: str, prompts: PromptIds) -> None:
     exchange_prompt(response, prompts.of(response["prompt"]), trained, prompts.of(trained))
 
 
-def check_placed(response: Response, question: str, prompts: PromptIds) -> None:
-    """Raise HostError if a response to a placed prompt was sampled on its bare question instead."""
+def check_placed(response: Response, assignment: Assignment, tokenizer: Tokenizer) -> None:
+    """Raise HostError if a response was sampled on a prompt without what was placed in it."""
     starts = response["action_ranges"][:1]
-    if starts and list(response["observation_tokens"][: starts[0][0]]) == prompts.of(question):
+    if starts and not reached(
+        tokenizer, response["observation_tokens"][: starts[0][0]], assignment
+    ):
         raise HostError(
-            "a rollout with an instruction or a template was sampled on the question alone, so none would "
-            "ever reach the policy; let the agent's reset() hand on the observation that it is given"
+            "a rollout with an instruction or a template was sampled on a prompt without it, so none would "
+            "ever reach the policy; let the agent hand on the prompt that it is given, as reset() does "
+            "with the observation"
         )
 
 
@@ -40,7 +46,7 @@ def exchange_prompt(
     row = TokenRow(tokens, ranges, response["rollout_log_probs"]).exchanged(
         rolled_out,
         prompt_ids,
-        "an agent's reset() must hand on the observation unchanged (or set "
+        "an agent must hand on the prompt unchanged, as reset() does with the observation (or set "
         "--coevo.context_distillation false)",
     )
     response["prompt"] = prompt

@@ -44,6 +44,5 @@ def prepare(args: Arguments, settings: Settings) -> Prepared:
         model_config=AutoConfig.from_pretrained(path, trust_remote_code=True),
         initial_policy=path,
     )
-    if engine.may_distill:
-        check_questions(questions, limit)
+    check_questions(questions, limit)
     return Prepared(engine, questions, workload(args, len(dataset), len(questions)))

@@ -72,8 +72,7 @@ class CoevoSamplesGenerator(SamplesGenerator):
             initial_policy=model,
         )
         self._may_distill = self.engine.may_distill
-        if self._may_distill:
-            check_questions(self._questions, limit)
+        check_questions(self._questions, limit)
         may_save = partial(may_be_saved, self.args, evaluates=self.eval_dataloader is not None)
         self.prompts_dataloader = StatefulLoader(
             prompts_dataloader, self.engine, Progress(), may_save, Texts(self.engine)
@@ -242,7 +241,7 @@ class CoevoSamplesGenerator(SamplesGenerator):
             train_on(response, trained, self._prompt_ids)
         elif trained != question and not self._has_checked:
             self._has_checked = True
-            check_placed(response, question, self._prompt_ids)
+            check_placed(response, assignment, self.tokenizer)
         experience = make(response, **kwargs)
         self._texts.keep(number, response, experience)
         if assignment.distilled:

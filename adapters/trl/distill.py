@@ -6,10 +6,10 @@ is then on `x`.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 
 from prompt_coevo.adapters.common.distill import swap_prompts
+from prompt_coevo.adapters.common.placed import reached
 from prompt_coevo.adapters.trl.checks import can_tokenize
 from prompt_coevo.adapters.trl.host import Ids, Trainer
 from prompt_coevo.errors import HostError
@@ -51,22 +51,26 @@ class PromptExchange:
     def check_placed(
         self, assignments: Sequence[Assignment], prompts: Sequence[Prompt], rolled_out: Ids
     ) -> None:
-        """Raise HostError if a rollout with an instruction or a template ran under its bare question.
+        """Raise HostError if a rollout was sampled on a prompt without what was placed in it.
 
-        Only the first rows that have one are compared, and chats only if the trainer can tokenize them.
-        Arguments as in `apply`.
+        Only the first rows with an instruction or a template are looked at, and chats only if the trainer
+        can tokenize them. Arguments as in `apply`.
         """
         pairs = zip(assignments, prompts, strict=True)
         placed = [one.rollout_prompt(prompt) != prompt for one, prompt in pairs]
         if self._has_checked or not any(placed) or not can_tokenize(self._trainer, prompts):
             return
         self._has_checked = True
-        bare = self.tokenize(list(prompts), placed)
-        if any(map(operator.eq, bare, _chosen(rolled_out, placed))):
+        exact = (
+            getattr(self._trainer, "rollout_func", None) is not None
+        )  # `apply` compares all tokens
+        reads = self._trainer.processing_class
+        rows = zip(assignments, rolled_out, strict=True)
+        if not all((exact and one.distilled) or reached(reads, ids, one) for one, ids in rows):
             raise HostError(
-                "a rollout with an instruction or a template was sampled on the question alone, so no "
-                "instruction or template would ever reach the policy; let the rollout_func, or the class "
-                "of the trainer, sample on the prompts that it is given"
+                "a rollout with an instruction or a template was sampled on a prompt without it, so none "
+                "would ever reach the policy; let the rollout_func, or the class of the trainer, sample on "
+                "the prompts that it is given"
             )
 
     def tokenize(self, prompts: list[Prompt], distilled: list[bool]) -> Ids:

@@ -158,7 +158,8 @@ def prompt_limit(config: DictConfig, tokenizer: Tokenizer, dataset: RLHFDataset)
     if tools := getattr(dataset, "tool_schemas", None):
         template["tools"] = tools
     tokens = config.actor_rollout_ref.rollout.prompt_length
-    return fixed_limit(tokenizer, template, tokens, "data.max_prompt_length is")
+    leave_out = "set data.filter_overlong_prompts=True"
+    return fixed_limit(tokenizer, template, tokens, "data.max_prompt_length is", leave_out)
 
 
 def workload(config: DictConfig, rows: int, questions: int) -> Workload:

@@ -16,6 +16,7 @@ import hydra
 from verl.experimental.agent_loop.agent_loop import AgentLoopOutput, _agent_loop_registry, register
 
 from prompt_coevo import __version__
+from prompt_coevo.adapters.common.placed import reached
 from prompt_coevo.adapters.verl.prompt_exchange import PromptExchange
 from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment
@@ -112,7 +113,7 @@ def fingerprint(ids: Sequence[int]) -> int:
 class CoevoAgentLoop:
     """Runs the inner loop of one rollout. VeRL creates one object per rollout."""
 
-    def __init__(self, **parts: object) -> None:
+    def __init__(self, **parts: Any) -> None:
         self._parts = parts
 
     async def run(
@@ -126,15 +127,18 @@ class CoevoAgentLoop:
         inner = hydra.utils.instantiate(config=_agent_loop_registry[plan.inner], **self._parts)
         is_exchanged = assignment.distilled and plan.sampling is None
         trained = assignment.train_prompt(question) if is_exchanged else rolled_out
-        exchange = PromptExchange(
-            inner, _TOKENIZERS, rolled_out, trained, bare=question, filled=["mm_inputs_out"]
-        )
+        exchange = PromptExchange(inner, _TOKENIZERS, rolled_out, trained, filled=["mm_inputs_out"])
         sampling = {**sampling_params, **(plan.sampling or {})}
         output = await inner.run(sampling, **{**row, "raw_prompt": rolled_out})
         outputs = output if isinstance(output, list) else [output]
+        has_reached = any(
+            exchange.trained_ids(one.prompt_ids) is not None
+            or reached(self._parts["tokenizer"], one.prompt_ids, assignment)
+            for one in outputs
+        )
         for one in outputs:
             one.extra_fields[COLUMN] = [assignment.round, assignment.group, assignment.member]
-            if exchange.is_ignored_in(one.prompt_ids):
+            if not has_reached:
                 one.extra_fields[ERROR] = _IGNORED.format(type(inner).__name__)
             elif is_exchanged:
                 if plan.keeps_prompts:

@@ -14,7 +14,7 @@ class PromptExchange:
     `methods` names the agent's methods that may do so; names that it lacks are skipped. They are async and
     take the messages as first argument. Keyword arguments in `filled` are dictionaries that such a method
     writes into; for the prompt to train on it gets empty ones. If both prompts are one object, nothing is
-    tokenized twice. With the question `bare`, `is_ignored_in` tells agents that use it instead.
+    tokenized twice.
     """
 
     def __init__(
@@ -24,23 +24,15 @@ class PromptExchange:
         rolled_out: Prompt,
         trained: Prompt,
         *,
-        bare: Prompt | None = None,
         filled: Collection[str] = (),
     ) -> None:
         self._rolled_out = rolled_out
         self._trained = trained
-        self._bare = bare
         self._filled = filled
         self._ids: tuple[list[int], list[int]] | None = None
-        self._bare_ids: list[int] = []
         for name in methods:
             if hasattr(agent, name):
                 wrap(agent, name, self._around)
-
-    def is_ignored_in(self, prompt_ids: Sequence[int]) -> bool:
-        """Check whether an output begins with the question `bare`, and not with the prompt given."""
-        bare = self._bare_ids
-        return bool(bare) and self._ids is None and list(prompt_ids[: len(bare)]) == bare
 
     def trained_ids(self, prompt_ids: Sequence[int]) -> list[int] | None:
         """Return the ids to train on in place of these, or None if they do not begin with the ids that a
@@ -62,8 +54,6 @@ class PromptExchange:
         **kwargs: object,
     ) -> list[int]:
         ids = await original(messages, *args, **kwargs)
-        if self._bare is not None and list(messages) == list(self._bare):
-            self._bare_ids = list(ids)
         if self._ids is None and list(messages) == list(self._rolled_out):
             kwargs.update({name: {} for name in self._filled if name in kwargs})
             trained = ids

@@ -3,6 +3,7 @@ VeRL is copied."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from verl.utils.config import omega_conf_to_dataclass
 from prompt_coevo.adapters.common.checkpoint import load_state, save_state
 from prompt_coevo.adapters.common.due import Due
 from prompt_coevo.adapters.common.late_texts import LateTexts
+from prompt_coevo.adapters.common.length_gate import check_questions
 from prompt_coevo.adapters.common.open_engine import open_engine
 from prompt_coevo.adapters.common.patching import swapped, wrap
 from prompt_coevo.adapters.common.trackers.texts import Texts, Writing
@@ -49,8 +51,11 @@ from prompt_coevo.adapters.verl.rollouts import (
 from prompt_coevo.adapters.verl.second_pass import after_rollout_prompts
 from prompt_coevo.adapters.verl.trackers import open_trackers
 from prompt_coevo.errors import CoevoError, HostError
+from prompt_coevo.markers import PROJECT
 from prompt_coevo.settings import may_distill
 from prompt_coevo.types import Assignment, PolicyVersion, Rollout
+
+logger = logging.getLogger(PROJECT)
 
 TRAIN: Final = "train"
 """VeRL's partition for rows to train on."""
@@ -87,7 +92,11 @@ class Coevolving(PPOTrainer):
 
     def _build_replay_buffer(self) -> ReplayBuffer:
         buffer: ReplayBuffer = super()._build_replay_buffer()
-        if OmegaConf.select(self.config, "algorithm.filter_groups.enable"):
+        dropping = (
+            "algorithm.filter_groups.enable",
+            "trainer.v1.sampler.sync_refill_failed_groups",
+        )
+        if any(OmegaConf.select(self.config, name) for name in dropping):
             self._watch_dropping(buffer)
         return buffer
 
@@ -101,11 +110,13 @@ class Coevolving(PPOTrainer):
         model, rollout = config.actor_rollout_ref.model, config.actor_rollout_ref.rollout
         loops = agent_loops(config)
         self._questions = index_questions(self.train_dataset, settings, loops, rollout.n)
+        limit = prompt_limit(config, self.tokenizer, self.train_dataset)
+        check_questions(self._questions, limit)
         self._engine = open_engine(
             "verl",
             settings,
             self._questions,
-            prompt_limit(config, self.tokenizer, self.train_dataset),
+            limit,
             output_dir=Path(config.trainer.default_local_dir),
             tokenizer=self.tokenizer,
             model_config=omega_conf_to_dataclass(model).hf_config,
@@ -326,7 +337,14 @@ class CoevoTrainer(Coevolving, PPOTrainerSync):
 
     def _observe(self, keys: list[str], metrics: dict[str, float]) -> None:
         super()._observe(keys, metrics)
-        self._dispatcher.under_way.clear()  # groups that failed completely have no rows
+        if lost := len(self._dispatcher.under_way.all()):
+            self._engine.context.note("groups_dropped", too_old=0, failed=lost)
+            logger.warning(
+                "%d groups that were sampled did not come back: all their rollouts failed, or a custom "
+                "sampler dropped them; their questions are not measured, so they never become hard",
+                lost,
+            )
+        self._dispatcher.under_way.clear()
 
 
 def _real(batch: KVBatchMeta) -> list[str]:

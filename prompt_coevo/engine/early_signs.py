@@ -13,6 +13,8 @@ ROUNDS: Final = 4
 FEWEST: Final = 32
 """The fewest rollouts that allow a judgement."""
 _SLACK: Final = 1e-6
+_MANY: Final = 0.1
+"""The share of groups without any reward from which on that is a sign. A failed tool rarely spoils one."""
 
 
 class EarlySigns:
@@ -22,7 +24,7 @@ class EarlySigns:
         self._context = context
         self._rounds = 0
         self._rewards: list[float] = []
-        self._missing = 0
+        self._missing = self._groups = self._groups_without = 0
         self._varied = False
         self._told_scale = False
 
@@ -38,6 +40,8 @@ class EarlySigns:
         for group in groups:
             rewards = [one.reward for one in group.rollouts if one.fit]
             self._missing += len(group.rollouts) - len(rewards)
+            self._groups += 1
+            self._groups_without += not rewards
             self._rewards += rewards
             self._varied |= len(set(rewards)) > 1
         if (said := self._outside()) is not None and not self._told_scale:
@@ -73,9 +77,12 @@ class EarlySigns:
                     "function",
                 )
         elif min(self._rewards) == max(self._rewards):
+            those = (
+                f"each of the {len(self._rewards)} that have one" if self._missing else "every one"
+            )
             yield (
                 "reward_never_moves",
-                f"{after}: the deciding reward is {self._given(self._rewards[0])} for every one; if some "
+                f"{after}: the deciding reward is {self._given(self._rewards[0])} for {those}; if some "
                 "should have succeeded or failed, look at the reward function, or name another by "
                 "success.reward",
             )
@@ -84,6 +91,14 @@ class EarlySigns:
                 "no_spread",
                 f"{after}: within every group all deciding rewards are equal, so no group has a gradient; "
                 "raise the sampling temperature or the group size",
+            )
+        if self._rewards and self._groups_without >= self._groups * _MANY:
+            yield (
+                "groups_without_reward",
+                f"after {ROUNDS} rounds, {self._groups} groups: in {self._groups_without} no rollout has "
+                "the "
+                "deciding reward, so their questions never become hard; let the reward function give it "
+                "for every question, or name another by success.reward",
             )
 
     def _given(self, reward: float) -> str:

@@ -15,6 +15,7 @@ import torch
 
 import standins.openrlhf
 from prompt_coevo.errors import HostError
+from prompt_coevo.types import Assignment, Candidate
 
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(str(Path(standins.openrlhf.__file__).parent))
@@ -158,19 +159,24 @@ def test_a_response_without_what_is_read_of_it_stops_the_run(missing: str) -> No
         contract.check_keys(response, "prompt", "observation_tokens", "action_ranges")
 
 
-def test_a_response_to_the_bare_question_stops_the_run() -> None:
-    """An agent that looks the question up would never use an instruction."""
-    prompts: Any = SimpleNamespace(of=lambda text: [4, 5])
-    placed: list[Any] = [
-        {"observation_tokens": [9, 4, 5, 6], "action_ranges": [(3, 4)]},
-        {"observation_tokens": [4, 5, 9, 6], "action_ranges": [(3, 4)]},  # behind the question
-        {"observation_tokens": [4, 5], "action_ranges": []},  # nothing was sampled
-    ]
-    for response in placed:
-        distill.check_placed(response, "why?", prompts)
-    bare: Any = {"observation_tokens": [4, 5, 6], "action_ranges": [(2, 3)]}
-    with pytest.raises(HostError, match="was sampled on the question alone"):
-        distill.check_placed(bare, "why?", prompts)
+@pytest.mark.parametrize("prompt", ["why?", "<system> you play a game <user> why?"])
+def test_a_response_to_another_prompt_stops_the_run(prompt: str) -> None:
+    """An agent that looks the question up, or asks its own, would never use an instruction."""
+    tokenizer: Any = SimpleNamespace(
+        batch_decode=lambda ids, **_: ["".join(map(chr, row)) for row in ids]
+    )
+    tokenizer.tokenizer = lambda text, **_: {"input_ids": list(map(ord, text))}
+    one = Assignment("q", instruction=Candidate("note this", "instruction"))
+
+    def response(prompt: str, **ranges: Any) -> Any:
+        tokens = list(map(ord, f"{prompt} because"))
+        return {"observation_tokens": tokens, "action_ranges": [(len(prompt), 9)], **ranges}
+
+    distill.check_placed(response(f"note  this\n\n{prompt}"), one, tokenizer)
+    distill.check_placed(response(prompt), Assignment("q"), tokenizer)
+    distill.check_placed(response(prompt, action_ranges=[]), one, tokenizer)  # nothing was sampled
+    with pytest.raises(HostError, match="was sampled on a prompt without it"):
+        distill.check_placed(response(prompt), one, tokenizer)
 
 
 def test_a_distilled_sequence_begins_with_the_question() -> None:

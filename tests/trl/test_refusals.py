@@ -242,8 +242,9 @@ def test_a_sampler_that_breaks_the_groups(make_trainer: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["instruction", "template"])
-def test_a_rollout_func_that_samples_on_the_dataset(make_trainer: Any, kind: str) -> None:
-    """It looks up the question, so what is placed never reaches the policy."""
+@pytest.mark.parametrize("own", ["", "sum "])
+def test_a_rollout_func_that_samples_on_the_dataset(make_trainer: Any, kind: str, own: str) -> None:
+    """It looks up the question, or asks its own, so what is placed never reaches the policy."""
 
     class Placed:
         @hookimpl
@@ -252,7 +253,7 @@ def test_a_rollout_func_that_samples_on_the_dataset(make_trainer: Any, kind: str
 
     def rollout(prompts: Any, trainer: Any) -> dict[str, Any]:
         bare = [prompt[-1]["content"].removeprefix("note").strip() for prompt in prompts]
-        questions = [[{"role": "user", "content": text}] for text in bare]
+        questions = [[{"role": "user", "content": own + text}] for text in bare]
         ids = trainer._tokenize_prompts(questions)[0]
         return {"prompt_ids": ids, "completion_ids": [[9, 1]] * len(ids), "logprobs": None}
 
@@ -261,7 +262,7 @@ def test_a_rollout_func_that_samples_on_the_dataset(make_trainer: Any, kind: str
     settings = {**NOTHING, "question_id_column": "id"}
     trainer.add_callback(CoevoCallback(trainer, settings, plugins={"placed": Placed()}))
     with pytest.raises(
-        HostError, match="was sampled on the question alone, so no instruction or t"
+        HostError, match="was sampled on a prompt without it, so none would ever reach the policy"
     ):
         trainer.train()
 

@@ -7,7 +7,7 @@ import math
 import pickle
 import subprocess
 import sys
-from typing import Any
+from typing import Any, Final
 
 import cloudpickle
 import pytest
@@ -47,12 +47,30 @@ def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(_agent_loop_registry, name, {"_target_": f"helpers.verl_loops.{name}"})
 
 
-def run(inner: str, *group: Assignment, session_id: int = 0, sampling: Any = None) -> Any:
-    loop = CoevoAgentLoop(tools="the tools")
+class Lengths:
+    """A tokenizer for loops whose ids are the lengths of texts, of which there are few."""
+
+    TEXTS: Final = {3: "123", 5: "five5", 7: "seven77", 10: "123\n\nfive5"}
+
+    def __call__(self, text: str, **_: object) -> dict[str, Any]:
+        return {"input_ids": [len(text)]}
+
+    def batch_decode(self, ids: Any, **_: object) -> list[str]:
+        return [" ".join(self.TEXTS.get(one, "") for one in row) for row in ids]
+
+
+def run(
+    inner: str,
+    *group: Assignment,
+    session_id: int = 0,
+    sampling: Any = None,
+    own: Any = QUESTION,
+) -> Any:
+    loop = CoevoAgentLoop(tools="the tools", tokenizer=Lengths())
     plan = Plan(inner, group or [Assignment("q", template=HINT)], sampling)
     row = {"raw_prompt": QUESTION, "session_id": session_id, COLUMN: plan, "index": 3}
     if inner == "Deaf":
-        row["own"] = QUESTION
+        row["own"] = own
     return asyncio.run(loop.run({"temperature": 1.0, "top_p": 0.9}, **row))
 
 
@@ -69,7 +87,7 @@ def test_it_samples_under_the_template_and_hands_back_the_question(inner: str) -
 def test_the_inner_loop_gets_its_row_and_parts_without_our_column() -> None:
     given = run("Loop").extra_fields
     assert given["row"].keys() == {"raw_prompt", "session_id", "index"}
-    assert given["parts"] == {"tools": "the tools"}
+    assert given["parts"].keys() == {"tools", "tokenizer"}
     assert given["sampling"] == {"temperature": 1.0, "top_p": 0.9}
 
 
@@ -102,8 +120,15 @@ def test_a_prompt_that_cannot_be_exchanged_ends_the_run_with_a_sentence() -> Non
     ids=["distilled", "template", "instruction"],
 )
 def test_a_loop_that_does_not_use_the_prompt_ends_the_run(one: Assignment) -> None:
-    assert "the agent loop Deaf does not use the raw_prompt" in run("Deaf", one).extra_fields[ERROR]
-    assert ERROR not in run("Deaf", Assignment("q")).extra_fields  # nothing is placed
+    for own in (QUESTION, [{"role": "system", "content": "seven77"}, *QUESTION]):
+        found = run("Deaf", one, own=own).extra_fields[ERROR]
+        assert "the agent loop Deaf does not use the raw_prompt" in found
+        assert ERROR not in run("Deaf", Assignment("q"), own=own).extra_fields  # nothing is placed
+
+
+def test_a_loop_that_tokenizes_in_its_own_way_may_place_an_instruction() -> None:
+    one = Assignment("q", instruction=Candidate("123", "instruction"))
+    assert ERROR not in run("Secretive", one).extra_fields
 
 
 def test_a_worker_that_gets_a_plan_knows_the_loop() -> None:

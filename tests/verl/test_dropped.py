@@ -13,7 +13,9 @@ from verl.trainer.ppo.v1.replay_buffer import ReplayBufferAsync
 
 from prompt_coevo.adapters.verl import asynchronous, generation, policy, rollouts, trainer
 from prompt_coevo.adapters.verl.asynchronous import CoevoColocateAsync
+from prompt_coevo.adapters.verl.trainer import Coevolving, CoevoTrainer
 from prompt_coevo.errors import HostError
+from prompt_coevo.types import Assignment
 
 
 class InFlight:
@@ -76,6 +78,26 @@ def test_but_what_is_too_old_or_failed_beside_it_is_told(monkeypatch: pytest.Mon
         ("groups_dropped", {"too_old": 1, "failed": 1}),
         ("groups_dropped", {"too_old": 1, "failed": 0}),
     ]
+
+
+def test_groups_without_a_row_are_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """All rollouts failed, or a sampler of the user's dropped them."""
+    notes: list[Any] = []
+    groups = {"b": [Assignment("q")]}
+    made: Any = object.__new__(CoevoTrainer)
+    made._engine = SimpleNamespace(
+        context=SimpleNamespace(note=lambda name, **fields: notes.append((name, fields)))
+    )
+    made._dispatcher = SimpleNamespace(
+        under_way=SimpleNamespace(all=lambda: dict(groups), clear=groups.clear)
+    )
+    monkeypatch.setattr(Coevolving, "_observe", lambda *_: None)
+    for _ in range(2):
+        made._observe([], {})
+    assert notes == [("groups_dropped", {"too_old": 0, "failed": 1})]
+    assert "1 groups that were sampled did not come back" in caplog.text
 
 
 def test_prompts_that_a_checkpoint_held_are_the_same_rows() -> None:

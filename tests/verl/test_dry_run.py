@@ -103,6 +103,10 @@ def test_a_dead_model_and_a_run_of_one_epoch(
         ("coevo.question_id_column=uid", "no column 'uid' (coevo.question_id_column)"),
         ("data.train_files=/no/such.parquet", "model or dataset cannot be read: "),
         ("actor_rollout_ref.rollout.n=1", "rollout.n=1 makes no groups"),
+        (
+            "data.max_prompt_length=4",
+            "data.max_prompt_length is 4; raise it, or set data.filter_overlong_prompts=True",
+        ),
     ],
 )
 def test_what_cannot_be_read_is_one_sentence(overrides: Any, override: str, part: str) -> None:

@@ -52,6 +52,11 @@ def test_a_run_that_can_learn_is_told_nothing(tmp_path: Path) -> None:
         ),
         (lambda n, g: [float(g == 1)] * 4, "no_spread", "within every group all deciding rewards"),
         (lambda n, g: [math.nan] * 4, "no_rewards", "none has a reward"),
+        (
+            lambda n, g: [math.nan] * 4 if g else [0.0, 1.0, 0.0, 0.5],
+            "groups_without_reward",
+            "4 rounds, 12 groups: in 8 no rollout has the deciding reward",
+        ),
         (lambda n, g: [-1.0, 1.0, 1.0, -1.0], "reward_outside_scale", "go from -1 to 1, outside"),
         (lambda n, g: [0.0, 100.0, 0.0, 0.0], "reward_outside_scale", "go from 0 to 100, outside"),
     ],
@@ -68,6 +73,19 @@ def test_a_sign_is_said_once(
     assert found["sign"] == sign
     assert said in found["reason"]
     assert caplog.text.count(said) == 1
+
+
+def test_a_reward_that_never_moves_is_counted_where_there_is_one(tmp_path: Path) -> None:
+    """Two sources of questions, of which one lacks the key that decides."""
+    found = run(tmp_path, lambda n, g: [math.nan if g else 0.0] * 4)
+    assert [one["sign"] for one in found] == ["reward_never_moves", "groups_without_reward"]
+    assert (
+        "48 rollouts: the deciding reward is 0 for each of the 16 that have" in found[0]["reason"]
+    )
+
+
+def test_a_tool_that_fails_now_and_then_is_no_sign(tmp_path: Path) -> None:
+    assert run(tmp_path, lambda n, g: [0.0, 1.0, math.nan, math.nan if n else 0.5]) == []
 
 
 def test_rewards_are_quoted_as_the_user_knows_them(tmp_path: Path) -> None:

@@ -40,17 +40,6 @@ def test_only_the_first_time_counts() -> None:
     assert (exchange.trained_ids([11]), exchange.trained_ids([12])) == ([6], None)
 
 
-def test_an_agent_that_uses_the_question_in_place_of_the_prompt_is_told() -> None:
-    for built, ignored in (([SHORT], True), ([SHORT, LONG], False), ([], False)):
-        agent = Agent()
-        exchange = PromptExchange(agent, ["build"], LONG, LONG, bare=SHORT)
-        for messages in built:
-            asyncio.run(agent.build(messages, found={}))
-        assert exchange.is_ignored_in([5, 1]) == ignored
-        assert not exchange.is_ignored_in([9, 5])  # what it sampled on begins otherwise
-        assert len(agent.pictures) == len(built)
-
-
 def test_ids_of_another_prompt_are_not_exchanged() -> None:
     agent = Agent()
     exchange = PromptExchange(agent, ["build"], LONG, SHORT)
