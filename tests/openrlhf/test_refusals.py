@@ -41,7 +41,7 @@ def test_a_column_that_is_not_there(tmp_path: Path) -> None:
 
 def test_a_question_that_does_not_fit(tmp_path: Path) -> None:
     long = {"input": [{"role": "user", "content": "note " * 140}], "label": "1"}
-    run = refused(tmp_path, "--coevo.method", "stream", train=[*rows(), long])
+    run = refused(tmp_path, "--coevo.method", "inspo", train=[*rows(), long])
     assert "the longest question needs" in run.output
     assert not run.generated()
 
