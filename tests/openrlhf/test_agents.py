@@ -146,4 +146,4 @@ def test_log_probs_are_on_the_question(run: Result) -> None:
 def test_an_agent_that_edits_the_prompt_is_refused(tmp_path: Path) -> None:
     result = start(tmp_path, agent="edits")
     assert result.returncode == 1
-    assert "an agent's reset() must hand on the observation unchanged" in result.output
+    assert "an agent must hand on the prompt unchanged" in result.output

@@ -121,7 +121,5 @@ def test_without_log_probs() -> None:
 
 @pytest.mark.parametrize("rolled_out", [[1, 2, 4], [1, 2]])
 def test_a_response_to_another_prompt_is_refused(rolled_out: list[int]) -> None:
-    with pytest.raises(
-        HostError, match="an agent's reset.. must hand on the observation unchanged"
-    ):
+    with pytest.raises(HostError, match="an agent must hand on the prompt unchanged"):
         exchange_prompt(deepcopy(RESPONSE), rolled_out, "question", [3])

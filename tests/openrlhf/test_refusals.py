@@ -41,7 +41,8 @@ def test_a_column_that_is_not_there(tmp_path: Path) -> None:
 
 def test_a_question_that_does_not_fit(tmp_path: Path) -> None:
     long = {"input": [{"role": "user", "content": "note " * 140}], "label": "1"}
-    run = refused(tmp_path, "--coevo.method", "inspo", train=[*rows(), long])
+    method = ("--coevo.method", "inspo", "--coevo.inspo.instruction", "note")
+    run = refused(tmp_path, *method, train=[*rows(), long])
     assert "the longest question needs" in run.output
     assert not run.generated()
 
