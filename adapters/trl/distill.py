@@ -61,12 +61,11 @@ class PromptExchange:
         if self._has_checked or not any(placed) or not can_tokenize(self._trainer, prompts):
             return
         self._has_checked = True
-        exact = (
-            getattr(self._trainer, "rollout_func", None) is not None
-        )  # `apply` compares all tokens
-        reads = self._trainer.processing_class
+        # `apply` compares all tokens of what a rollout_func samples and is distilled.
+        own = getattr(self._trainer, "rollout_func", None) is not None
+        tokenizer = self._trainer.processing_class
         rows = zip(assignments, rolled_out, strict=True)
-        if not all((exact and one.distilled) or reached(reads, ids, one) for one, ids in rows):
+        if not all((own and one.distilled) or reached(tokenizer, ids, one) for one, ids in rows):
             raise HostError(
                 "a rollout with an instruction or a template was sampled on a prompt without it, so none "
                 "would ever reach the policy; let the rollout_func, or the class of the trainer, sample on "

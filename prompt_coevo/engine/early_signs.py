@@ -77,9 +77,8 @@ class EarlySigns:
                     "function",
                 )
         elif min(self._rewards) == max(self._rewards):
-            those = (
-                f"each of the {len(self._rewards)} that have one" if self._missing else "every one"
-            )
+            number = len(self._rewards)
+            those = f"each of the {number} that have one" if self._missing else "every one"
             yield (
                 "reward_never_moves",
                 f"{after}: the deciding reward is {self._given(self._rewards[0])} for {those}; if some "
@@ -96,9 +95,8 @@ class EarlySigns:
             yield (
                 "groups_without_reward",
                 f"after {ROUNDS} rounds, {self._groups} groups: in {self._groups_without} no rollout has "
-                "the "
-                "deciding reward, so their questions never become hard; let the reward function give it "
-                "for every question, or name another by success.reward",
+                "the deciding reward, so their questions never become hard; let the reward function give "
+                "it for every question, or name another by success.reward",
             )
 
     def _given(self, reward: float) -> str:
