@@ -42,6 +42,7 @@ def test_only_responses_of_rollouts_that_somebody_holds_are_fetched(
     under_way = SimpleNamespace(
         observe=lambda rollouts, uids: held.extend(rollouts[place] for place in kept),
         planned=lambda uids: {uid: [Assignment("q1")] * len(KEYS) for uid in uids},
+        all=dict,
         clear=lambda: None,
     )
     made._dispatcher = SimpleNamespace(under_way=under_way)
