@@ -64,6 +64,13 @@ SAID = {
     ("stream", "GRPO", "task unstated, mean over the run", "language model"): "established",
     ("stream", "GRPO", "task stated", "language model"): "not established",
     ("stream", "GRPO", "task stated, mean over the run", "language model"): "not established",
+    (
+        "stream",
+        "instructions drawn, no search",
+        "task unstated",
+        "language model",
+    ): "not established",
+    ("stream, blind teacher", "GRPO", "task unstated", "language model"): "not established",
     ("stream", "GRPO", "hard", "small transformer"): "established",
     ("stream", "GRPO", "medium", "small transformer"): "not established",
     ("stream", "GRPO", "medium, mean over the run", "small transformer"): "**the other way**",
@@ -132,20 +139,26 @@ def test_what_the_results_say_of_other_tables(blocks: Any) -> None:
         if cells[2:4] == ["task unstated", "language model"]
     }
     below = compared["stream", "stream, blind teacher"].replace("+", "", 1)
-    assert f"by {below}, still above GRPO ({compared['stream, blind teacher', 'GRPO']})" in text
-    (drawn,), searched = _runs("drawn"), _runs("stream")[0]
-    assert (drawn["seed"], drawn["draw"]) == (searched["seed"], searched["draw"])
+    above = compared["stream, blind teacher", "GRPO"]
+    assert f"by {below}. That it is above GRPO ({above}) is not established." in text
+    drawn = _runs("drawn")
+    like = {(run["seed"], run["draw"]) for run in drawn}
+    searched = [run for run in _runs("stream") if (run["seed"], run["draw"]) in like]
     ends, means = (
-        [f"{of(run):.2f}".lstrip("0") for run in (drawn, searched)]
+        [_short(statistics.fmean(of(run) for run in runs)) for runs in (drawn, searched)]
         for of in (
             lambda run: run["curve"]["hard"][-1],
             lambda run: area(run["spent"], run["curve"]["hard"], run["budget"]),
         )
     )
-    every = [run["curve"]["hard"][-1] for run in _runs("stream")]
-    told = f"({_short(min(every))} to {_short(max(every))} in its five runs)"
-    assert f"to {ends[0]}, `stream` to {ends[1]} with the same seed {told}" in text
-    assert f"over the run they are near ({means[0]}, {means[1]}; one run)" in text
+    difference = compared["stream", "instructions drawn, no search"]
+    assert f"to {ends[0]}, `stream` with the same seeds to {ends[1]} ({difference}):" in text
+    assert f"no difference is established. Over the run: {means[0]} and {means[1]}." in text
+    assert len(drawn) == len(searched) == 3
+    untold = statistics.fmean(run["curve"]["hard"][-1] for run in _runs("blind"))
+    assert f"which is not told, it ended at {_short(untold)}." in text
+    share = f"{1 - (4 / 6) ** 7:.0%}".replace("%", " %")
+    assert f"seven draws have a right one among them in {share} of cases" in text
     blind = teacher("blind", 0)
     assert len({blind("") for _ in range(2000)}) == 2 * 21
     assert "of whose instructions one in 21 is right for a question" in text
