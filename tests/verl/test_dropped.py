@@ -9,6 +9,7 @@ import pytest
 from omegaconf import OmegaConf
 from tensordict import NonTensorStack, TensorDict
 from transfer_queue.storage.managers.simple_storage_manager import AsyncSimpleStorageManager
+from verl.trainer.ppo.v1 import PPOTrainer
 from verl.trainer.ppo.v1.replay_buffer import ReplayBufferAsync
 
 from prompt_coevo.adapters.verl import asynchronous, generation, policy, rollouts, trainer
@@ -98,6 +99,28 @@ def test_groups_without_a_row_are_told(
         made._observe([], {})
     assert notes == [("groups_dropped", {"too_old": 0, "failed": 1})]
     assert "1 groups that were sampled did not come back" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "is_watched"),
+    [
+        ("algorithm.filter_groups.enable", True),
+        ("trainer.v1.sampler.sync_refill_failed_groups", True),
+        ("trainer.v1.sampler.other", False),
+    ],
+)
+def test_whatever_replaces_groups_is_watched(
+    monkeypatch: pytest.MonkeyPatch, name: str, is_watched: bool
+) -> None:
+    """Otherwise groups would be sampled again for ever where their server has died."""
+    made: Any = object.__new__(CoevoTrainer)
+    made.config = OmegaConf.create({})
+    OmegaConf.update(made.config, name, True)
+    watched: list[Any] = []
+    monkeypatch.setattr(PPOTrainer, "_build_replay_buffer", lambda _: "the buffer")
+    monkeypatch.setattr(made, "_watch_dropping", watched.append)
+    assert made._build_replay_buffer() == "the buffer"
+    assert bool(watched) == is_watched
 
 
 def test_prompts_that_a_checkpoint_held_are_the_same_rows() -> None:
