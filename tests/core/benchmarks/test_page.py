@@ -163,13 +163,13 @@ def test_what_the_results_say_of_other_tables(blocks: Any) -> None:
     assert len({blind("") for _ in range(2000)}) == 2 * 21
     assert "of whose instructions one in 21 is right for a question" in text
     assert (
-        "Of the 32 answers to questions with a stated task `stream` has as many right as GRPO in TRL and "
-        "VeRL, three fewer in OpenRLHF" in text
+        "Of the 32 answers to questions with a stated task `stream` has as many right as GRPO in each"
+        in text
     )
     right = {tuple(cells[:2]): cells[4] for cells in _rows(blocks["language-trainers"]())}
-    for trainer, more in (("VeRL", 0), ("OpenRLHF", -3), ("TRL", 0)):
+    for trainer in ("VeRL", "OpenRLHF", "TRL"):
         answers = [round(float(right[trainer, arm]) * 32) for arm in ("stream", "GRPO")]
-        assert answers[0] - answers[1] == more
+        assert answers[0] == answers[1]
     assert "seven of its families" in text
     few, many = (_rows(blocks[f"language-probe-gym{more}"]()) for more in ("", "-64"))
     assert [cells[0] for cells in few] == [cells[0] for cells in many]
