@@ -124,10 +124,16 @@ def tokens_needed(processing_class: Tokenizer, prompts: Sequence[Prompt], **temp
 
 
 def fixed_limit(
-    processing_class: Tokenizer, template: Mapping[str, Any], tokens: int, *words: str
+    processing_class: Tokenizer,
+    template: Mapping[str, Any],
+    tokens: int,
+    name: str,
+    leave_out: str = PromptLimit.leave_out,
 ) -> PromptLimit:
-    """Build a limit that holds for the whole run, measured by `tokens_needed` with `template`. `words` are
-    its `name` and `leave_out`."""
+    """Build a limit that holds for the whole run, measured by `tokens_needed` with `template`."""
     return PromptLimit(
-        lambda prompts: tokens_needed(processing_class, prompts, **template), lambda: tokens, *words
+        lambda prompts: tokens_needed(processing_class, prompts, **template),
+        lambda: tokens,
+        name,
+        leave_out,
     )

@@ -121,7 +121,8 @@ def check_dropping(buffer: ReplayBuffer) -> None:
         if not hasattr(buffer, name):
             raise HostError(
                 f"VeRL's {type(buffer).__name__} has no {name}, without which +coevo never sees the "
-                f"groups that it drops; leave algorithm.filter_groups and asynchronous trainers out, or "
+                f"groups that it drops; leave algorithm.filter_groups, "
+                f"trainer.v1.sampler.sync_refill_failed_groups and asynchronous trainers out, or "
                 f"{ADVICE}"
             )
 

@@ -340,8 +340,9 @@ class CoevoTrainer(Coevolving, PPOTrainerSync):
         if lost := len(self._dispatcher.under_way.all()):
             self._engine.context.note("groups_dropped", too_old=0, failed=lost)
             logger.warning(
-                "%d groups that were sampled did not come back: all their rollouts failed, or a custom "
-                "sampler dropped them; their questions are not measured, so they never become hard",
+                "%d groups that were sampled did not come back, so their questions are not measured: all "
+                "their rollouts failed, or a custom sampler dropped them; to drop groups, take "
+                "algorithm.filter_groups instead",
                 lost,
             )
         self._dispatcher.under_way.clear()

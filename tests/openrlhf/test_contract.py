@@ -173,6 +173,7 @@ def test_a_response_to_another_prompt_stops_the_run(prompt: str) -> None:
         return {"observation_tokens": tokens, "action_ranges": [(len(prompt), 9)], **ranges}
 
     distill.check_placed(response(f"note  this\n\n{prompt}"), one, tokenizer)
+    distill.check_placed(response(f"{prompt} note this"), one, tokenizer)  # behind the question
     distill.check_placed(response(prompt), Assignment("q"), tokenizer)
     distill.check_placed(response(prompt, action_ranges=[]), one, tokenizer)  # nothing was sampled
     with pytest.raises(HostError, match="was sampled on a prompt without it"):

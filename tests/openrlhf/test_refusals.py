@@ -39,10 +39,10 @@ def test_a_column_that_is_not_there(tmp_path: Path) -> None:
     )
 
 
-def test_a_question_that_does_not_fit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", [["stream"], ["inspo", "--coevo.inspo.instruction", "note"]])
+def test_a_question_that_does_not_fit(tmp_path: Path, method: list[str]) -> None:
     long = {"input": [{"role": "user", "content": "note " * 140}], "label": "1"}
-    method = ("--coevo.method", "inspo", "--coevo.inspo.instruction", "note")
-    run = refused(tmp_path, *method, train=[*rows(), long])
+    run = refused(tmp_path, "--coevo.method", *method, train=[*rows(), long])
     assert "the longest question needs" in run.output
     assert not run.generated()
 

@@ -59,6 +59,9 @@ class Lengths:
         return [" ".join(self.TEXTS.get(one, "") for one in row) for row in ids]
 
 
+LENGTHS = Lengths()
+
+
 def run(
     inner: str,
     *group: Assignment,
@@ -66,7 +69,7 @@ def run(
     sampling: Any = None,
     own: Any = QUESTION,
 ) -> Any:
-    loop = CoevoAgentLoop(tools="the tools", tokenizer=Lengths())
+    loop = CoevoAgentLoop(tools="the tools", tokenizer=LENGTHS)
     plan = Plan(inner, group or [Assignment("q", template=HINT)], sampling)
     row = {"raw_prompt": QUESTION, "session_id": session_id, COLUMN: plan, "index": 3}
     if inner == "Deaf":
@@ -87,7 +90,7 @@ def test_it_samples_under_the_template_and_hands_back_the_question(inner: str) -
 def test_the_inner_loop_gets_its_row_and_parts_without_our_column() -> None:
     given = run("Loop").extra_fields
     assert given["row"].keys() == {"raw_prompt", "session_id", "index"}
-    assert given["parts"].keys() == {"tools", "tokenizer"}
+    assert given["parts"] == {"tools": "the tools", "tokenizer": LENGTHS}
     assert given["sampling"] == {"temperature": 1.0, "top_p": 0.9}
 
 

@@ -1,4 +1,4 @@
-"""Check what VeRL's asynchronous trainers drop before training on it, without a trainer."""
+"""Check what VeRL's trainers drop before training on it, without a trainer."""
 
 from __future__ import annotations
 
@@ -99,6 +99,7 @@ def test_groups_without_a_row_are_told(
         made._observe([], {})
     assert notes == [("groups_dropped", {"too_old": 0, "failed": 1})]
     assert "1 groups that were sampled did not come back" in caplog.text
+    assert "to drop groups, take algorithm.filter_groups instead" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,15 @@ def test_a_tool_that_fails_now_and_then_is_no_sign(tmp_path: Path) -> None:
     assert run(tmp_path, lambda n, g: [0.0, 1.0, math.nan, math.nan if n else 0.5]) == []
 
 
+@pytest.mark.parametrize(("lost", "signs"), [(1, []), (2, ["groups_without_reward"])])
+def test_groups_without_a_reward_are_a_sign_from_a_tenth_on(
+    tmp_path: Path, lost: int, signs: list[str]
+) -> None:
+    """One and two of twelve."""
+    found = run(tmp_path, lambda n, g: [math.nan] * 4 if g == 0 and n < lost else [0.0, 1.0] * 2)
+    assert [one["sign"] for one in found] == signs
+
+
 def test_rewards_are_quoted_as_the_user_knows_them(tmp_path: Path) -> None:
     """The engine sees rewards scaled to 0..1; here -1 and 1 become 0 and 1."""
     scale = {"success": {"low": -1.0, "high": 1.0}}

@@ -40,6 +40,14 @@ def test_only_the_first_time_counts() -> None:
     assert (exchange.trained_ids([11]), exchange.trained_ids([12])) == ([6], None)
 
 
+def test_a_prompt_that_is_trained_on_as_it_is_is_tokenized_once() -> None:
+    agent = Agent()
+    exchange = PromptExchange(agent, ["build"], LONG, LONG)
+    asyncio.run(agent.build(LONG, found={}))
+    assert exchange.trained_ids([10, 5]) == [10, 5]
+    assert len(agent.pictures) == 1
+
+
 def test_ids_of_another_prompt_are_not_exchanged() -> None:
     agent = Agent()
     exchange = PromptExchange(agent, ["build"], LONG, SHORT)
