@@ -156,7 +156,7 @@ WORLDS: Final[Mapping[str, EffectWorld]] = {
         trainer=_trainer(FACTS_LEARNING_RATE),
         arms={
             "grpo": None,
-            "waves": WAVES,
+            "p2o": WAVES,
             "stream": stream(),
         },
         shown=tuple(facts.COUNTS),

@@ -7,7 +7,7 @@ three digits for an answer. With `stream` a run sees every question once and no 
 1 024 questions with 8 rollouts each. Then the reflection model, a function, begins to answer, and one in
 fifty rollouts under a template succeeds: 20 more steps give the medians, in which the neighbours of every
 question are looked up for the first time. State, journal and ledger are those after them, and another
-engine loads the state. With `waves` a search is set up, as at the end of an epoch, twice: the second one
+engine loads the state. With `p2o` a search is set up, as at the end of an epoch, twice: the second one
 finds every question read already. Candidates have 200 words. Every row runs in a separate process, because
 memory is a process's peak, less what it had with the dataset alone.
 """
@@ -135,7 +135,7 @@ def train(engine: Coevolution, policy: Hard, steps: int) -> dict[str, float]:
     return {name: statistics.median(values) for name, values in parts.items()}
 
 
-def waves(questions: int) -> dict[str, Any]:
+def p2o(questions: int) -> dict[str, Any]:
     policy = Hard(questions)
     settings = Settings(algorithms="p2o", reflection={"function": str})
     engine, guards = Coevolution.from_settings(settings), LeakGuards(settings.gates)
@@ -187,9 +187,9 @@ def main() -> None:
     parser.add_argument("--questions", type=int, nargs="+", default=sizes)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    results: dict[str, list[dict[str, Any]]] = {"stream": [], "waves": []}
+    results: dict[str, list[dict[str, Any]]] = {"stream": [], "p2o": []}
     for questions in options.questions:
-        for measure in (stream, waves):
+        for measure in (stream, p2o):
             with multiprocessing.get_context("spawn").Pool(1) as process:
                 row = process.apply(measure, (questions,))
             results[measure.__name__].append(row)

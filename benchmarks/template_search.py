@@ -1,7 +1,7 @@
 """Compare the template searches in worlds of facts: accuracy over all rollouts, calls, barriers.
 
-    python benchmarks/template_search.py [--worlds "1;B;C"] [--arms "waves;stream"] [--seeds 3] [--draws 1]
-                                         [--rate 0.15] [--against waves] [--json FILE]
+    python benchmarks/template_search.py [--worlds "1;B;C"] [--arms "p2o;stream"] [--seeds 3] [--draws 1]
+                                         [--rate 0.15] [--against p2o] [--json FILE]
 
 `hard` is the accuracy on new questions with a hard word, without any template, when all rollouts of the
 world's budget are spent, training and search together; `area` is its mean over the budget, `medium area`
@@ -85,9 +85,9 @@ def _group(size: int) -> Arm:
 
 ARMS: Final[Mapping[str, Arm]] = {
     "grpo": Arm(),
-    "waves": Arm("p2o", WAVES),
-    "waves, capped": Arm("p2o", {**WAVES, "calls_per_hard": 1.0}),
-    "waves, bare": Arm("p2o", {**WAVES, "hardness": "bare"}),
+    "p2o": Arm("p2o", WAVES),
+    "p2o, capped": Arm("p2o", {**WAVES, "calls_per_hard": 1.0}),
+    "p2o, bare": Arm("p2o", {**WAVES, "hardness": "bare"}),
     "stream": Arm("stream"),
     "stream, no proof": Arm("stream", {"proof": False}),
     "stream, no likeness": Arm("stream", {"likeness": "none"}),
@@ -244,11 +244,11 @@ def _interval(pairs: Sequence[float]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--worlds", default=";".join(WORLDS), help="separated by semicolons")
-    parser.add_argument("--arms", default="grpo;waves;stream", help="separated by semicolons")
+    parser.add_argument("--arms", default="grpo;p2o;stream", help="separated by semicolons")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--draws", type=int, default=1)
     parser.add_argument("--rate", type=float, default=RATE, help="the step size")
-    parser.add_argument("--against", default="waves", help="the arm whose area is taken off")
+    parser.add_argument("--against", default="p2o", help="the arm whose area is taken off")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()

@@ -71,13 +71,13 @@ CONTROLS: Final = ("grpo", "grpo-twice", "random-hints", *pictures.TEACHERS, "go
 VARIANTS: Final = (
     *("stream", "kl", "grpo-kl", "success-weight", "stream-same-template"),
     "no-distillation",
-    *("waves", "waves-bare", "same-template"),
+    *("p2o", "p2o-bare", "same-template"),
 )
 FROZEN: Final = ("frozen", "frozen-instruction", "frozen-first", "stream", "inspo")
 OTHERS: Final = ("grpo", "sdpo", "sdft", "espl", "gold-hints", "stream", "inspo", "both")
 
 MAIN: Final = (
-    *("grpo", "grpo, 2 x", "waves", "waves, bare", "stream", "stream, one template"),
+    *("grpo", "grpo, 2 x", "p2o", "p2o, bare", "stream", "stream, one template"),
     *("stream, no distillation", "stream, exact teacher", "stream, random teacher"),
     *("random hints", "true hints", "search, then train"),
 )
@@ -88,14 +88,14 @@ INSTRUCTIONS: Final = (
 
 HEADLINE_CLAIMS: Final = (
     Claim("stream", "grpo"),
-    Claim("waves", "grpo"),
-    Claim("stream", "waves"),
-    Claim("stream", "waves", column=AREA),
+    Claim("p2o", "grpo"),
+    Claim("stream", "p2o"),
+    Claim("stream", "p2o", column=AREA),
     Claim("grpo", "stream", "medium"),
     Claim("grpo", "stream", "medium", AREA),
-    Claim("grpo", "waves", "medium"),
+    Claim("grpo", "p2o", "medium"),
     Claim("grpo", "stream", "easy"),
-    Claim("grpo", "waves", "easy"),
+    Claim("grpo", "p2o", "easy"),
 )
 BESIDE_GRPO: Final = (
     Claim("stream", "grpo"),
@@ -126,8 +126,8 @@ VARIANT_CLAIMS: Final = (
     Claim("kl", "stream", "medium", AREA),
     Claim("grpo-kl", "kl", "easy"),
     Claim("grpo-kl", "kl", "medium"),
-    Claim("waves-bare", "waves"),
-    Claim("waves", "same-template"),
+    Claim("p2o-bare", "p2o"),
+    Claim("p2o", "same-template"),
     Claim("stream", "frozen-first"),
     Claim("stream", "frozen-first", column=AREA),
 )
@@ -319,18 +319,18 @@ def tabular_claims(templates: Sequence[str]) -> list[Claim]:
     and what curves' ends do not show."""
     others = [name for name in templates if name != "stream"]
     apart = [Claim("stream", name, by=0.3) for name in others if "one template" in name]
-    areas = ("waves", "search, then train", "stream, teacher errs 0.6")
+    areas = ("p2o", "search, then train", "stream, teacher errs 0.6")
     return [
         *(Claim("stream", name) for name in others),
         *apart,
-        Claim("waves", "waves, one template", by=0.3),
+        Claim("p2o", "p2o, one template", by=0.3),
         *(Claim("stream", name, column=AREA) for name in areas),
         Claim("stream, exact teacher", "stream", column=AREA),
         Claim("stream, exact teacher", "stream, teacher errs 0.3", column=AREA),
         Claim("stream, teacher errs 0.3", "stream", column=AREA),
         Claim("stream, success weight", "stream", column=AREA),
-        Claim("waves", "search, then train"),
-        Claim("waves, bare", "search, then train"),
+        Claim("p2o", "search, then train"),
+        Claim("p2o, bare", "search, then train"),
     ]
 
 

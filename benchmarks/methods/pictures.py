@@ -50,7 +50,7 @@ def draw(runs_of: Mapping[str, Sequence[Run]], folder: Path) -> None:
                 labels[arm]: of_arm(tabular_runs, arm, world)
                 for arm in (
                     *("grpo", "random hints", "stream, random teacher"),
-                    *("stream, one template", "waves", "stream"),
+                    *("stream, one template", "p2o", "stream"),
                 )
             }
             for world in tabular.WORLDS_USED

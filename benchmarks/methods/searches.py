@@ -12,8 +12,8 @@ from probes import RESULTS
 
 _LABELS: Final = {
     "grpo": "GRPO",
-    "waves": "P2O",
-    "waves, bare": 'P2O, `hardness = "bare"`',
+    "p2o": "P2O",
+    "p2o, bare": 'P2O, `hardness = "bare"`',
     "stream": "`stream`",
     "hints": "hints, half",
     "whole hints": "hints, whole",
@@ -27,7 +27,7 @@ Row = Mapping[str, Any]
 def blocks() -> dict[str, Callable[[], str]]:
     """Return the tables, by name."""
     return {
-        "searches": lambda: table(_of("template_search.json", ("waves", "stream")), "waves"),
+        "searches": lambda: table(_of("template_search.json", ("p2o", "stream")), "p2o"),
         "searches-parts": lambda: table(
             [*_of("template_search_c.json"), *_of("template_search_e.json")], "stream"
         ),

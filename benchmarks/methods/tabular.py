@@ -94,9 +94,9 @@ def _inspo(label: str, **changes: Any) -> Arm:
 ARMS: Final[Mapping[str, Arm]] = {
     "grpo": Arm("GRPO"),
     "grpo, 2 x": Arm("GRPO, twice the budget", budgets=2),
-    "waves": _p2o("P2O"),
-    "waves, one template": _p2o("P2O, one template a group", group_templates="same"),
-    "waves, bare": _p2o("P2O, hardness bare", hardness="bare"),
+    "p2o": _p2o("P2O"),
+    "p2o, one template": _p2o("P2O, one template a group", group_templates="same"),
+    "p2o, bare": _p2o("P2O, hardness bare", hardness="bare"),
     "stream": _stream("stream"),
     "stream, one template": _stream(
         "stream, one template a group", instead={"stream": "ONE_TEMPLATE"}

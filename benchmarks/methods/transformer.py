@@ -33,7 +33,7 @@ from worlds.facts.beliefs import prior
 WORLD: Final = "facts"
 DRAWS: Final = (0, 1, 2)
 SEEDS: Final = tuple(range(10))
-HEADLINE: Final = ("grpo", "waves", "stream")
+HEADLINE: Final = ("grpo", "p2o", "stream")
 """These in all draws with all seeds; the others in the first draw with the first three."""
 BASES: Final = Path(os.environ.get("COEVO_BASES", ".bases"))
 """Where the base policies of the further draws are."""

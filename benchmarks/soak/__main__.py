@@ -1,7 +1,7 @@
 """Kill runs of a real trainer repeatedly, and check the files they leave.
 
     python benchmarks/soak [--host trl] [--ranks 2] [--kills 200] [--max-calls 12] [--steps 24]
-        [--methods stream,waves,inspo,both] [--lose-checkpoints] [--new-folders] [--out DIR]
+        [--methods stream,p2o,inspo,both] [--lose-checkpoints] [--new-folders] [--out DIR]
         [--json benchmarks/results/soak.json]
 
 The trainer is TRL's GRPOTrainer on this many ranks, or `verl` or `openrlhf` on the tests' stand-ins; it

@@ -26,7 +26,7 @@ _WAVES: Final = (
 )
 METHODS: Final[Mapping[str, tuple[str, ...]]] = {
     "stream": ("--coevo.method", "stream", *_STREAM),
-    "waves": ("--coevo.method", "p2o", *_WAVES),
+    "p2o": ("--coevo.method", "p2o", *_WAVES),
     "inspo": ("--coevo.method", "inspo", *INSPO),
 }
 

@@ -43,7 +43,7 @@ INSPO = {
 }
 METHODS: dict[str, dict[str, Any]] = {
     "stream": {"algorithms": "stream", "stream": STREAM},
-    "waves": {"algorithms": "p2o", "p2o": WAVES},
+    "p2o": {"algorithms": "p2o", "p2o": WAVES},
     "inspo": {"algorithms": "inspo", "inspo": INSPO},
     "both": {"algorithms": "inspo,stream", "stream": STREAM, "inspo": INSPO},
 }

@@ -25,7 +25,7 @@ _WAVES: Final = (
 )
 METHODS: Final[Mapping[str, tuple[str, ...]]] = {
     "stream": ("+coevo=stream", *_STREAM),
-    "waves": ("+coevo=p2o", *_WAVES),
+    "p2o": ("+coevo=p2o", *_WAVES),
     "inspo": ("+coevo=inspo", *INSPO),
 }
 

@@ -63,7 +63,7 @@ def inspo_arm(label: str, **inspo: JSON) -> Arm:
 ARMS: Final[Mapping[str, Arm]] = {
     "grpo": Arm("GRPO"),
     "stream": stream_arm("stream"),
-    "waves": p2o_arm("P2O"),
+    "p2o": p2o_arm("P2O"),
     "static": inspo_arm("static instruction", evolution="off", paraphrase=False),
     "inspo": inspo_arm("INSPO"),
     "both": Arm(

@@ -113,7 +113,7 @@ def test_an_arm_without_its_package_is_refused(
 def test_the_hash_of_an_arm_knows_what_its_preset_says(transformer: Any) -> None:
     frozen = transformer.frozen()
     assert set(frozen) == set(transformer.ARMS)
-    assert frozen["waves"]["preset"]["p2o"]["dev_size"] == 64
+    assert frozen["p2o"]["preset"]["p2o"]["dev_size"] == 64
     assert frozen["grpo"]["common"]["budget"] > 0
     json.dumps(frozen, default=dict)
 

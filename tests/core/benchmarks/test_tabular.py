@@ -17,7 +17,7 @@ from prompt_coevo.types import Assignment, Group, PolicyVersion, Question, Rollo
 FOLDER = Path(__file__).parents[3] / "benchmarks" / "methods"
 BUDGET = 4_000
 ARMS = (
-    *("grpo", "grpo, 2 x", "waves", "waves, one template", "waves, bare", "stream"),
+    *("grpo", "grpo, 2 x", "p2o", "p2o, one template", "p2o, bare", "stream"),
     *("stream, one template", "stream, no distillation", "stream, success weight"),
     *("stream, exact teacher", "stream, teacher errs 0.3", "stream, teacher errs 0.6"),
     *(

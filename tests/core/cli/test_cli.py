@@ -91,7 +91,7 @@ def test_an_instructions_cost_is_estimated() -> None:
             ["settings", "--config", "/nope.yaml"],
             "error: the settings file /nope.yaml cannot be read",
         ),
-        (["demo", "--arms", "ppo"], "error: there is no arm 'ppo'; known: grpo, stream, waves"),
+        (["demo", "--arms", "ppo"], "error: there is no arm 'ppo'; known: grpo, stream, p2o"),
         (["demo", "--api-base", "x"], "error: --api-base needs --reflection-lm"),
         (["smoke", "ppo"], "error: there is no adapter 'ppo'; known: trl, verl, openrlhf"),
         (

@@ -40,7 +40,7 @@ def test_an_arms_engine_can_be_built(name: str) -> None:
 
 def test_the_default_of_the_package_is_the_arm_that_is_called_stream() -> None:
     assert settings_of(ARMS["stream"], WORLD, 0).algorithms == Settings().algorithms
-    assert settings_of(ARMS["waves"], WORLD, 0).algorithms == ("p2o",)
+    assert settings_of(ARMS["p2o"], WORLD, 0).algorithms == ("p2o",)
 
 
 @pytest.mark.parametrize("draw", [0, 1, 2])
