@@ -122,7 +122,7 @@ class Evidence:
 
     @property
     def damaged_events(self) -> int:
-        return self._journal.damaged
+        return list(self._journal.lines()).count(None)
 
     @cached_property
     def attempts(self) -> list[Attempt]:

@@ -9,9 +9,9 @@ from prompt_coevo.engine.run_context import RunContext
 from prompt_coevo.types import Group
 
 ROUNDS: Final = 4
-"""The number of rounds that are examined."""
+"""Examine this many rounds at least."""
 FEWEST: Final = 32
-"""The fewest rollouts that allow a judgement."""
+"""Examine more rounds until there are this many rollouts."""
 _SLACK: Final = 1e-6
 _MANY: Final = 0.1
 """The share of groups without any reward from which on that is a sign. A failed tool rarely spoils one."""
@@ -23,6 +23,7 @@ class EarlySigns:
     def __init__(self, context: RunContext) -> None:
         self._context = context
         self._rounds = 0
+        self._judged = False
         self._rewards: list[float] = []
         self._missing = self._groups = self._groups_without = 0
         self._varied = False
@@ -30,11 +31,11 @@ class EarlySigns:
 
     def look_no_more(self) -> None:
         """Stop examining: a resumed run was examined when it began."""
-        self._rounds = ROUNDS
+        self._judged = True
 
     def observe(self, groups: Sequence[Group]) -> None:
         """Take in a round. After the last examined one, log the signs."""
-        if self._rounds >= ROUNDS:
+        if self._judged:
             return
         self._rounds += 1
         for group in groups:
@@ -47,7 +48,8 @@ class EarlySigns:
         if (said := self._outside()) is not None and not self._told_scale:
             self._told_scale = True
             self._context.warn_early("reward_outside_scale", said)
-        if self._rounds == ROUNDS and len(self._rewards) + self._missing >= FEWEST:
+        if self._rounds >= ROUNDS and len(self._rewards) + self._missing >= FEWEST:
+            self._judged = True
             for sign, sentence in self._signs():
                 self._context.warn_early(sign, sentence)
 
@@ -68,7 +70,7 @@ class EarlySigns:
 
     def _signs(self) -> Iterator[tuple[str, str]]:
         total = len(self._rewards) + self._missing
-        after = f"after {ROUNDS} rounds, {total} rollouts"
+        after = f"after {self._rounds} rounds, {total} rollouts"
         if not self._rewards:
             if total:
                 yield (
@@ -94,7 +96,7 @@ class EarlySigns:
         if self._rewards and self._groups_without >= self._groups * _MANY:
             yield (
                 "groups_without_reward",
-                f"after {ROUNDS} rounds, {self._groups} groups: in {self._groups_without} no rollout has "
+                f"after {self._rounds} rounds, {self._groups} groups: in {self._groups_without} no rollout has "
                 "the deciding reward, so their questions never become hard; let the reward function give "
                 "it for every question, or name another by success.reward",
             )

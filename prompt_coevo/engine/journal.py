@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -53,6 +54,8 @@ class Journal:
         self._max_bytes = int(max_file_mb * _MEGABYTE)
         self._longest = max_text_chars
         self._lost = 0
+        self._writes = threading.Lock()
+        """One write at a time: two that rename a full file at once would pick the same number."""
         self.listener: Callable[[Mapping[str, JSON]], None] | None = None
         """Called with every event as written, even if the disk write fails. Must not raise."""
         if self.path is not None:
@@ -77,6 +80,10 @@ class Journal:
         """Append events, from any thread."""
         if self._lines is None or not events:
             return
+        with self._writes:
+            self._write(self._lines, events)
+
+    def _write(self, file: Lines, events: Sequence[Mapping[str, JSON]]) -> None:
         self._known = known_keys(*self._secrets)
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         lines = [
@@ -93,7 +100,7 @@ class Journal:
             lines.insert(0, {"time": now, "event": "gap", "lost": lost})
         try:
             self._roll()
-            self._lines.append(lines)
+            file.append(lines)
             self._lost -= lost
         except OSError as error:
             if not self._lost:
@@ -123,11 +130,6 @@ class Journal:
             except OSError as error:
                 logger.warning("the journal %s cannot be read: %s", path, error)
         return -1
-
-    @property
-    def damaged(self) -> int:
-        """The number of unreadable lines in all files."""
-        return sum(line is None for path in self.parts for line in Lines(path).read())
 
     @property
     def parts(self) -> list[Path]:

@@ -6,7 +6,7 @@ import logging
 from dataclasses import asdict
 
 from prompt_coevo.engine.run_context import RunContext
-from prompt_coevo.errors import OutOfStep, PreflightError
+from prompt_coevo.errors import DatasetError, OutOfStep, PreflightError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.policy import Policy
 from prompt_coevo.preflight.checks import Checks
@@ -57,9 +57,11 @@ def look_before(
 
 
 def clear_for_training(settings: Settings, page: Page) -> None:
-    """Log problems and warnings. Raise PreflightError if the reflection model does not answer and
-    `preflight.reflection` is `refuse`."""
+    """Log problems and warnings. Raise DatasetError if a method refuses the questions, PreflightError if
+    the reflection model does not answer and `preflight.reflection` is `refuse`."""
     for line in (*page.of("problem"), *page.of("warning")):
+        if line.topic == "method":  # `Method.refuses`
+            raise DatasetError(line.text)
         dead = line.topic == "reflection" and line.status == "problem"
         if dead and settings.preflight.reflection == "refuse":
             raise PreflightError(

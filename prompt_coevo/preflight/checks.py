@@ -44,7 +44,7 @@ class Checks:
             for method in self.methods.values():
                 told = method.refuses(self.settings.section(method.section), policy)
                 if told is not None:
-                    yield Line("problem", "questions", f"{method.name}: {told}")
+                    yield Line("problem", "method", f"{method.name}: {told}")
         if self.settings.preflight.reflection == "off":
             yield Line("note", "reflection", "not asked (preflight.reflection = off)")
         else:

@@ -9,9 +9,9 @@ from prompt_coevo.context import Context
 from prompt_coevo.types import Group
 
 ROUNDS: Final = 4
-"""Number of rounds to look at."""
+"""Look at this many rounds at least."""
 FEWEST: Final = 8
-"""With fewer measured questions than this, do not warn."""
+"""Look at more rounds until this many questions were measured."""
 
 
 class HardnessSigns:
@@ -21,23 +21,27 @@ class HardnessSigns:
         self._settings = settings
         self._context = context
         self._rounds = 0
+        self._judged = False
         self._success: dict[str, float] = {}
         self._rewards: set[float] = set()
 
     def measured(self, group: Group, success: float) -> None:
         """Record the success of a question's latest group."""
-        if self._rounds < ROUNDS:
+        if not self._judged:
             self._success[group.question_id] = success
             self._rewards.update(one.reward for one in group.rollouts if one.fit)
 
     def round_ended(self) -> None:
         """Count a round; after the last one of the first rounds, warn if needed."""
-        self._rounds += 1
-        if self._rounds != ROUNDS or len(self._success) < FEWEST:
+        if self._judged:
             return
+        self._rounds += 1
+        if self._rounds < ROUNDS or len(self._success) < FEWEST:
+            return
+        self._judged = True
         tau, name = self._settings.tau, self._settings.method
         lowest, highest = min(self._success.values()), max(self._success.values())
-        after = f"after {ROUNDS} rounds with {len(self._success)} questions"
+        after = f"after {self._rounds} rounds with {len(self._success)} questions"
         if lowest >= tau:
             self._warn(
                 f"{after} none is hard: the lowest success of a question is {lowest:.2g}, and {name}.tau = "

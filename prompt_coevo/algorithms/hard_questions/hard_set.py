@@ -9,6 +9,7 @@ from prompt_coevo.algorithms.hard_questions.early_signs import HardnessSigns
 from prompt_coevo.algorithms.hard_questions.settings import HardQuestionSettings
 from prompt_coevo.context import Context
 from prompt_coevo.markers import PROJECT
+from prompt_coevo.thresholds import in_single_precision
 from prompt_coevo.types import Group
 
 logger = logging.getLogger(PROJECT)
@@ -33,7 +34,7 @@ class HardSet:
         solved_at: float = 1.0,
         signs: HardnessSigns | None = None,
     ) -> None:
-        self.tau = tau
+        self._tau = in_single_precision(tau)
         self._bare = bare
         self._solved_at = solved_at
         self._signs = signs
@@ -50,7 +51,7 @@ class HardSet:
             return
         if self._signs is not None:
             self._signs.measured(group, success)
-        if success < self.tau:
+        if success < self._tau:
             self._ids[group.question_id] = None
         else:
             self._ids.pop(group.question_id, None)

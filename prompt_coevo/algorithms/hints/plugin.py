@@ -12,12 +12,12 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from prompt_coevo.algorithms.hints.column import hint_of, is_answer, named, unusable
+from prompt_coevo.algorithms.hints.column import hint_of, is_answer, named
 from prompt_coevo.algorithms.hints.settings import HintSettings
 from prompt_coevo.algorithms.hints.staircase import Staircase, StaircaseState
 from prompt_coevo.candidates.leaks import some_questions
 from prompt_coevo.context import Context
-from prompt_coevo.errors import DatasetError, HostError
+from prompt_coevo.errors import HostError
 from prompt_coevo.markers import PROJECT, hookimpl
 from prompt_coevo.policy import Policy
 from prompt_coevo.types import (
@@ -47,10 +47,8 @@ class Hints:
 
     @hookimpl
     def coevo_train_begin(self, policy: Policy) -> None:
-        """Raise DatasetError if the hints cannot help; look at 512 questions at most."""
+        """Warn of solutions that are the right answer itself; look at 512 questions at most."""
         self._policy = policy
-        if (reason := unusable(self._settings, policy)) is not None:
-            raise DatasetError(reason)
         questions = some_questions(policy)
         told = sum(is_answer(one, hint_of(one, self._settings.column)) for one in questions)
         if told:

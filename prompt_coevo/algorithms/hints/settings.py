@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pydantic import Field, field_validator
 
-from prompt_coevo.errors import SettingsError
 from prompt_coevo.placement import check_layout
 from prompt_coevo.settings.section import Section
 
@@ -30,8 +29,5 @@ class HintSettings(Section):
     @field_validator("layout")
     @classmethod
     def _check_layout(cls, layout: str) -> str:
-        try:
-            check_layout(layout, ["template", "question"], "hints.layout")
-        except SettingsError as error:
-            raise ValueError(str(error)) from None
+        check_layout(layout, ["template", "question"], "hints.layout")
         return layout

@@ -6,6 +6,7 @@ import math
 from typing import Final, TypedDict
 
 from prompt_coevo.algorithms.hints.settings import HintSettings
+from prompt_coevo.thresholds import in_single_precision
 from prompt_coevo.types import Group
 
 _NOTCH: Final = 0.25
@@ -27,7 +28,9 @@ class Staircase:
     """
 
     def __init__(self, settings: HintSettings) -> None:
-        self._settings = settings
+        self._longest = settings.fraction
+        self._threshold = in_single_precision(settings.threshold)
+        self._success_at = in_single_precision(settings.success_at)
         self._hard: set[str] = set()
         self._fractions: dict[str, float] = {}
         """Fractions of all questions that were ever hard."""
@@ -70,16 +73,16 @@ class Staircase:
         if any(one.assignment.templated for one in group.rollouts):
             self._hinted.add(question_id)
         if bare is not None:
-            (self._hard.add if bare < self._settings.threshold else self._hard.discard)(question_id)
+            (self._hard.add if bare < self._threshold else self._hard.discard)(question_id)
         if question_id in self._hard:
-            self._fractions.setdefault(question_id, self._settings.fraction)
+            self._fractions.setdefault(question_id, self._longest)
         if hinted is not None and question_id in self._fractions:
             self._step(question_id, hinted)
         elif bare == 0 and self.fraction(question_id) == 0:
             self._move(question_id, up=True)  # weaned too early
 
     def _step(self, question_id: str, hinted: float) -> None:
-        if hinted >= self._settings.success_at:
+        if hinted >= self._success_at:
             self._move(question_id, up=False)
         elif hinted <= 0:
             self._move(question_id, up=True)
@@ -87,7 +90,7 @@ class Staircase:
     def _move(self, question_id: str, *, up: bool) -> None:
         if question_id in self._fractions:
             moved = self._fractions[question_id] + (_NOTCH if up else -_NOTCH)
-            self._fractions[question_id] = min(max(moved, 0.0), self._settings.fraction)
+            self._fractions[question_id] = min(max(moved, 0.0), self._longest)
 
     def to_json(self) -> StaircaseState:
         return {

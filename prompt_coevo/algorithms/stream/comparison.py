@@ -176,7 +176,7 @@ class Comparison:
     def _without(self, count: int, had: str, where: str) -> str:
         """Explain why so many questions, or groups, give no comparison group; return "" if they do."""
         if self._setting == 0:
-            return "stream.comparison is 0, so no hard question was kept without templates to compare with"
+            return "stream.comparison was 0, so no hard question was kept without templates to compare with"
         if self._setting != "auto" or count >= LEAST_GROUPS:
             return ""
         return (

@@ -75,6 +75,20 @@ def test_a_sign_is_said_once(
     assert caplog.text.count(said) == 1
 
 
+@pytest.mark.parametrize(("size", "rounds"), [(2, 16), (4, 8), (8, 4), (16, 4)])
+def test_small_rounds_are_looked_at_until_there_are_enough_rollouts(
+    tmp_path: Path, size: int, rounds: int
+) -> None:
+    """TRL's default batch is one question a round."""
+    engine = Coevolution.from_settings(Settings(algorithms=()), output_dir=tmp_path)
+    for _ in range(20):
+        version = engine.policy_version
+        engine.observe([Rollout.scored(one, "", 0.0, version) for one in engine.plan(["a"], size)])
+    lines = (tmp_path / "coevo" / "events.jsonl").read_text("utf-8").splitlines()
+    (found,) = [one for one in map(json.loads, lines) if one["event"] == "early_sign"]
+    assert f"after {rounds} rounds, {rounds * size} rollouts" in found["reason"]
+
+
 def test_a_reward_that_never_moves_is_counted_where_there_is_one(tmp_path: Path) -> None:
     """Two sources of questions, of which one lacks the key that decides."""
     found = run(tmp_path, lambda n, g: [math.nan if g else 0.0] * 4)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import threading
 from collections import Counter
 from contextlib import nullcontext
 from pathlib import Path
@@ -199,7 +200,7 @@ def test_what_was_lost_while_the_disk_was_full_is_a_gap_and_the_next_line_is_who
         journal.write([{"event": "e"}])
     told = [(event["event"], event.get("lost")) for event in journal.read()]
     assert told == [("a", None), *[("gap", 3), ("e", None)] * 2]
-    assert journal.damaged == 4
+    assert list(journal.lines()).count(None) == 4
     warnings = [record for record in caplog.records if "cannot be written" in record.message]
     assert len(warnings) == 2  # once each time
 
@@ -215,6 +216,27 @@ def test_a_long_journal_is_put_aside_in_parts_and_read_as_one(tmp_path: Path) ->
     again = Journal(tmp_path, max_file_mb=0.001)
     assert [event["number"] for event in again.read()] == list(range(60))
     assert again.last_attempt() == 4
+
+
+def test_threads_that_write_at_once_lose_no_event(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Replies of the reflection model are journaled by their threads, and a full file is renamed."""
+    journal = Journal(tmp_path, max_file_mb=0.001)
+    rename = files.rename
+    other = threading.Thread(target=journal.write, args=([{"event": "b"}],))
+
+    def while_another_writes(path: Path, new: Path) -> None:
+        if other.ident is None:
+            other.start()
+            other.join(0.2)
+        rename(path, new)
+
+    monkeypatch.setattr(files, "rename", while_another_writes)
+    for _ in range(2):
+        journal.write([{"event": "a", "text": "x" * 2000}])
+    other.join()
+    assert [event["event"] for event in journal.read()] == ["a", "a", "b"]
 
 
 @pytest.mark.parametrize("gone", [0, 1, 2])

@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -25,11 +26,12 @@ from prompt_coevo import (
 )
 from prompt_coevo.adapters.common.flags import Flags, help_text
 from prompt_coevo.engine.identity import RunIdentity
-from prompt_coevo.errors import PluginError, SettingsError
+from prompt_coevo.errors import DatasetError, PluginError, SettingsError
 from prompt_coevo.placement import Placement
 from prompt_coevo.proposals import Reply
 from prompt_coevo.settings.method import Cost, may_distill
 from prompt_coevo.settings.reflection import ReflectionSettings
+from prompt_coevo.testing.scripted_world import ScriptedPolicy
 
 Offer = Callable[[registry.Kind, str, Any], None]
 
@@ -262,6 +264,20 @@ def test_a_methods_section_says_what_it_asks_of_the_reflection_model(offer: Offe
         Settings(algorithms="patient", reflection=function, plugins={"patient": {"waits": True}})
     with pytest.raises(SettingsError, match="plugins.patient needs reflection.max_tokens"):
         Settings(algorithms="patient", reflection={"model": "openai/x", "max_tokens": 50})
+
+
+def test_a_method_that_refuses_the_questions_ends_the_run_before_training(
+    offer: Offer, tmp_path: Path
+) -> None:
+    refused: list[str | None] = ["there is no question for it; give some"]
+    picky = replace(LOUD, name="picky", refuses=lambda section, policy: refused[0])
+    offer("methods", "picky", picky)
+    engine = engine_of(Settings(algorithms="picky"), output_dir=tmp_path)
+    with pytest.raises(DatasetError, match="^picky: there is no question for it; give some$"):
+        engine.begin(ScriptedPolicy())
+    assert '"run_refused"' in (tmp_path / "coevo" / "events.jsonl").read_text("utf-8")
+    refused[0] = None
+    engine.begin(ScriptedPolicy())
 
 
 def test_no_algorithm_and_no_plugin_that_acts_is_said(caplog: pytest.LogCaptureFixture) -> None:

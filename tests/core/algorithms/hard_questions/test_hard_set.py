@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from ctypes import c_float
 from types import SimpleNamespace
 
 import pytest
@@ -22,6 +23,15 @@ def test_the_threshold_is_strict() -> None:
     hard.observe(group("below", 0, 0, 0, 0, 0, 1))  # 1/6
     hard.observe(group("at", 0, 0, 0, 0, 1))  # 1/5
     hard.observe(group("above", 0, 1))
+    assert hard.ids == ("below",)
+
+
+@pytest.mark.parametrize("tau", [0.2, 0.6, 0.7, 0.9])
+def test_a_mean_in_single_precision_meets_the_threshold(tau: float) -> None:
+    """Trainers keep rewards in single precision, where .7 and .9 become slightly less."""
+    hard = HardSet(tau)
+    hard.observe(group("at", *[c_float(tau).value] * 3))
+    hard.observe(group("below", *[c_float(tau - 1e-6).value] * 3))
     assert hard.ids == ("below",)
 
 
@@ -83,6 +93,7 @@ def test_for_rewards_of_0_and_1_share_and_mean_are_the_same() -> None:
         assert bare.ids == literal.ids
 
 
+@pytest.mark.parametrize(("a_round", "rounds"), [(1, 8), (2, 4), (4, 4)])
 @pytest.mark.parametrize(
     ("reward", "said"),
     [
@@ -100,13 +111,16 @@ def test_for_rewards_of_0_and_1_share_and_mean_are_the_same() -> None:
     ],
 )
 def test_a_threshold_that_tells_no_questions_apart_is_said_once(
-    reward: Callable[[int], float], said: str | None
+    reward: Callable[[int], float], said: str | None, a_round: int, rounds: int
 ) -> None:
+    """TRL's default batch is one question a round, so 8 rounds measure the 8 questions that it takes."""
     notes: list[str] = []
     context = SimpleNamespace(warn_early=lambda sign, sentence: notes.append(sentence))
     hard = HardSet.of(Settings().p2o, context)
-    for number in range(8):
-        hard.observe_all(group(f"{number}-{n}", reward(n), reward(n)) for n in range(4))
+    for number in range(16):
+        places = [(number * a_round + n) % 4 for n in range(a_round)]
+        hard.observe_all(group(f"{number}-{n}", reward(n), reward(n)) for n in places)
     assert len(notes) == (said is not None)
     if said is not None:
         assert said in notes[0]
+        assert f"after {rounds} rounds with {rounds * a_round} questions" in notes[0]

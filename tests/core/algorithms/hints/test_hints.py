@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from ctypes import c_float
 from dataclasses import replace
 from typing import Any
 
@@ -101,6 +102,17 @@ def test_success_takes_the_hint_away_notch_by_notch_and_failure_brings_it_back(p
         "",
         "so",  # weaned, and the bare rollouts had failed
     ]
+
+
+def test_rewards_in_single_precision_meet_the_thresholds(policy: Any) -> None:
+    reward = c_float(0.9).value
+    assert reward < 0.9
+    engine = engine_of(policy, {"fraction": 1.0, "success_at": 0.9, "threshold": 0.9})
+    play(engine, policy, bare=0.0, hinted=0.0)
+    play(engine, policy, bare=0.0, hinted=reward)
+    assert engine.metrics()["coevo/hints_shown"] == 0.75, "a notch shorter"
+    play(engine, policy, bare=reward, hinted=0.5)
+    assert engine.metrics()["coevo/hints_hard"] == 0
 
 
 def test_a_hint_is_never_longer_than_it_began(policy: Any) -> None:

@@ -192,6 +192,15 @@ def test_a_resume_without_a_comparison_group_has_none() -> None:
     assert held_out(again, policy) == set()
 
 
+def test_a_run_that_began_without_a_comparison_group_says_so_with_another_setting() -> None:
+    policy = Families(count=48, families=6)
+    engine = engine_with(stream={"comparison": 0})
+    run(engine, policy, 2)
+    again = resumed(engine, policy, seed=0, stream={"comparison": 0.4}, resume="force")
+    assert not comparison_of(again).in_force
+    assert comparison_of(again).why_not.startswith("stream.comparison was 0, so no hard question")
+
+
 def test_one_that_leaves_nothing_to_show_is_given_up() -> None:
     """Every hard question is in the comparison group, so the reflection model would never be called."""
     asked = []
