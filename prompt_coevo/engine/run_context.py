@@ -114,6 +114,8 @@ class RunContext:
         for name in settings.reflection.meta_prompts:
             with _collected(found):
                 registry.load("proposers", name, "reflection.meta_prompts")
+        if not found and len(self.plugins.names) == built_in:
+            found += self._unread_meta_prompts()
         if found:
             raise SettingsError(*dict.fromkeys(found))
         if not self.methods and all(map(self._is_gate, self.plugins.names[built_in:])):
@@ -121,6 +123,16 @@ class RunContext:
             logger.warning(
                 "no algorithm is configured, so nothing will evolve; set algorithms to some of: %s",
                 ", ".join(registry.names("methods")),
+            )
+
+    def _unread_meta_prompts(self) -> Iterator[str]:
+        """Tell of meta-prompts of proposers that no method asked for. Outside methods may do so later."""
+        if not all(registry.is_built_in("methods", name) for name in self.methods):
+            return
+        for name in self.settings.reflection.meta_prompts.keys() - self._proposers.keys():
+            yield (
+                f"reflection.meta_prompts.{name} has no effect: the proposers of this run are "
+                f"{', '.join(self._proposers) or 'none'}; name one of them, or leave it out"
             )
 
     # What plugins call (context.Context)

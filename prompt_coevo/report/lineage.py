@@ -216,7 +216,10 @@ class Lineage:
                 for question, reward in zip(questions, rewards, strict=False)
             ]
             words = f"mean dev score {mean(rewards) or 0.0:.3f}"
-            candidate.evidence.append(Evidence(at, words, needed=candidate.id in cover))
+            candidate.evidence.append(Evidence(at, words))
+            spare = candidate.id not in (*cover, EMPTY_TEMPLATE.id)
+            if spare and candidate.fate != "dropped":
+                _turn(candidate, event, "dropped", "the search found others that suffice")
         for name in cover:
             _turn(self._candidate(name), event, "in use", "a search chose it for hard questions")
 

@@ -125,8 +125,6 @@ class Evidence:
 
     at: Moment
     words: str
-    needed: bool = True
-    """False for a template that a search found superfluous."""
 
 
 class Judged(NamedTuple):

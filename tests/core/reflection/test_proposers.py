@@ -221,6 +221,15 @@ def test_a_meta_prompt_for_nobody_is_refused(make_engine: Any, tmp_path: Path) -
         make_engine(reflection={"function": len, "meta_prompts": {"oracle": tmp_path / "x.md"}})
 
 
+@pytest.mark.parametrize("algorithms", ["stream", "p2o", "hints"])
+def test_a_meta_prompt_that_no_method_reads_is_refused(
+    make_engine: Any, tmp_path: Path, algorithms: str
+) -> None:
+    model = {"function": len, "meta_prompts": {"history": tmp_path / "x.md"}}
+    with pytest.raises(SettingsError, match=r"meta_prompts\.history has no effect: the proposers of"):
+        make_engine(algorithms=algorithms, reflection=model)
+
+
 # The proposers of INSPO
 
 INSTRUCTION = Candidate("Read the <question>. End with <score>1</score>.", "instruction")

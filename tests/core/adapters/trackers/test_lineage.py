@@ -57,19 +57,21 @@ VERDICT = {"event": "candidate_verified", "parent": "first", "questions": ["p", 
 def test_a_template_from_its_birth_to_its_end() -> None:
     lineage = Followed(checked("a", step=3))
     row = lineage.rows["a"]
-    assert (row.parent, row.born, row.fate, row.reason) == ("first", 3, "on trial", "")
+    assert (row.parent, row.born, row.fate, row.reason) == ("first", 3, "on trial", "it passed the gates")
     rewards = {"rewards": [1.0, 0.5], "parent_rewards": [0.0, 0.5]}
     lineage.take({**VERDICT, "candidate": "a", "accepted": True, **rewards})
     row = lineage.rows["a"]
-    assert row.fate == "accepted"
-    assert row.reason == "mean reward 0.750, its parent's 0.250, on 2 questions"
+    assert row.fate == "won its trial"
+    assert row.reason == "mean reward 0.75 on 2 questions, its parent's 0.25"
     lineage.take(assigned("a", pool=("a", "b")))
-    assert lineage.fates == {"a": "in use", "b": "not needed by the cover"}
+    assert lineage.fates == {"a": "in use", "b": "dropped"}
     assert lineage.rows["a"].evidence == "mean dev score 0.500"
+    assert lineage.rows["b"].reason == "the search found others that suffice"
     lineage.take({"event": "search_skipped", "reason": "few"})
-    assert lineage.fates == {"a": "out of use", "b": "not needed by the cover"}
+    assert lineage.fates == {"a": "dropped", "b": "dropped"}
+    assert lineage.rows["a"].reason == "few"
     lineage.take(assigned("b", pool=("a", "b")))
-    assert lineage.fates == {"a": "not needed by the cover", "b": "in use"}
+    assert lineage.fates == {"a": "dropped", "b": "in use"}
 
 
 def test_a_trial_that_was_lost_has_its_means() -> None:
@@ -77,19 +79,25 @@ def test_a_trial_that_was_lost_has_its_means() -> None:
     rewards = {"rewards": [0.0, 0.5], "parent_rewards": [1.0, 0.5]}
     lineage.take({**VERDICT, "candidate": "a", "accepted": False, **rewards})
     row = lineage.rows["a"]
-    assert row.fate == "rejected by its trial"
-    assert row.reason == "mean reward 0.250, its parent's 0.750, on 2 questions"
+    assert row.fate == "lost its trial"
+    assert row.reason == "mean reward 0.25 on 2 questions, its parent's 0.75"
+
+
+def test_a_trial_that_judged_no_question_has_no_means() -> None:
+    nothing = {"questions": [], "rewards": [], "parent_rewards": [], "accepted": False}
+    lineage = Followed(checked("a"), {**VERDICT, "candidate": "a", **nothing})
+    assert lineage.rows["a"].reason == "no question could be judged"
 
 
 def test_a_refused_candidate_has_the_gates_reason() -> None:
     row = Followed(checked("a", accepted=False)).rows["a"]
-    assert (row.fate, row.reason) == ("refused by a gate", "too long")
+    assert (row.fate, row.reason) == ("refused", "too long")
 
 
 def test_a_proposal_made_again_does_not_change_what_became_of_it() -> None:
     lineage = Followed(checked("a"), assigned("a", pool=("a",)), checked("a", accepted=False))
     assert lineage.fates == {"a": "in use"}
-    assert lineage.rows["a"].reason == ""
+    assert lineage.rows["a"].reason == "a search chose it for hard questions"
 
 
 def test_a_population() -> None:
@@ -101,7 +109,8 @@ def test_a_population() -> None:
         {**change, "population": ["second"], "added": [second]},
         {"event": "instruction_weights", "weights": {"second": 0.25}},
     )
-    assert lineage.fates == {"first": "left the population", "second": "in use"}
+    assert lineage.fates == {"first": "dropped", "second": "in use"}
+    assert lineage.rows["first"].reason == "it left the population"
     assert lineage.rows["second"].evidence == "weight 0.250"
 
 
@@ -113,7 +122,7 @@ def test_a_template_of_the_stream() -> None:
     assert row.evidence == "solved 3 of 8 in its trial"
     lineage.take({"event": "template_dropped", **trial})
     lineage.take({"event": "template_dropped", **trial, "template": "b"})
-    assert lineage.fates == {"a": "out of use", "b": "rejected by its trial"}
+    assert lineage.fates == {"a": "dropped", "b": "dropped"}
 
 
 def test_a_template_whose_verdict_comes_before_its_check_keeps_what_the_check_says() -> None:
