@@ -264,7 +264,7 @@ def _tabular_summaries(runs: Sequence[Run]) -> dict[str, Callable[[], str]]:
             f"{world}{said}": _in_world(world, cell(of_arm(runs, best, world)))
             for said, cell in (
                 ("", lambda _: accuracy(kind)),
-                (f", less {names[best]}'s", lambda others: less(others, kind)),
+                (f", minus {names[best]}", lambda others: less(others, kind)),
             )
             for world in tabular.WORLDS_USED
         }

@@ -41,7 +41,7 @@ def blocks() -> dict[str, Callable[[], str]]:
 
 def table(runs: Sequence[Row], baseline: str) -> str:
     """Return a row per world and arm, with the paired difference of the area to the baseline's."""
-    less = f"area, less {_LABELS[baseline].strip('`')}'s"
+    less = f"area, minus {_LABELS[baseline].strip('`')}"
     lines = [f"| world | | runs | hard, end | area | {less} | search rollouts | calls | waits |"]
     lines.append("|---" * 9 + "|")
     worlds = list(dict.fromkeys(run["world"] for run in runs))

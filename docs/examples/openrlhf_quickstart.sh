@@ -37,5 +37,7 @@ COEVO=(
     --algo.advantage.estimator group_norm \
     --algo.kl.init_coef 0 \
     --ckpt.path "${CHECKPOINTS:-checkpoints/quickstart}" \
+    --ckpt.output_dir "${CHECKPOINTS:-checkpoints/quickstart}/final" \
+    --ckpt.save_steps 50 \
     "${COEVO[@]}" \
     "$@"

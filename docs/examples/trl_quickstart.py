@@ -1,4 +1,4 @@
-"""GRPO with TRL on questions of your own. Four lines, marked with `# new`, add stream, the default method.
+"""GRPO with TRL on questions of your own. Three lines, marked with `# new`, add stream, the default method.
 
     python docs/examples/trl_quickstart.py --questions questions.jsonl --model Qwen/Qwen3-0.6B \
         --reflection_model openai/gpt-5 --output_dir out --num_train_epochs 5
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datasets import load_dataset
 from trl import GRPOConfig, GRPOTrainer, TrlParser
 
-from prompt_coevo.adapters.trl import CoevoCallback  # new
+from prompt_coevo.adapters.trl import attach  # new
 
 
 @dataclass
@@ -41,6 +41,5 @@ if __name__ == "__main__":
         args=args,
         train_dataset=load_dataset("json", data_files=own.questions, split="train").map(as_chat),
     )
-    settings = {"reflection": {"model": own.reflection_model}}  # new
-    trainer.add_callback(CoevoCallback(trainer, settings))  # new
+    attach(trainer, reflection=own.reflection_model)  # new
     trainer.train()

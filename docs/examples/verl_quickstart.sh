@@ -32,5 +32,8 @@ COEVO=(
     reward.custom_reward_function.path="${REWARD}" \
     trainer.n_gpus_per_node=1 \
     trainer.total_epochs=5 \
+    trainer.logger='["console"]' \
+    trainer.default_local_dir="${CHECKPOINTS:-checkpoints/quickstart}" \
+    trainer.save_freq=50 \
     "${COEVO[@]}" \
     "$@"

@@ -56,7 +56,7 @@ class Settings(Section, BaseSettings):
     question_id_column: str | None = None
     """The dataset column that identifies a question. Default: a hash of prompt and ground truth."""
     ground_truth_column: str | None = "auto"
-    """The column with the right answer; `auto` looks for a common name, None shows none to the
+    """The column with the right answer; `auto` looks for a common name, `null` hides it from the
     reflection model."""
     row_columns: tuple[str, ...] = ()
     """Further columns of the dataset that methods may read."""
