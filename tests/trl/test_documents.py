@@ -69,7 +69,7 @@ def run(block: Block, names: dict[str, Any], **instead: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("block", blocks_for("trl", "trl"), ids=str)
 def test_the_callback_trains(block: Block, tmp_path: Path, teacher: Server) -> None:
-    from prompt_coevo.adapters.trl import CoevoCallback
+    from prompt_coevo.adapters.trl import attach
 
     dataset = [
         {**row, "golden_answers": [row["answer"]], "solution": f"Step by step: {row['answer']}"}
@@ -87,11 +87,7 @@ def test_the_callback_trains(block: Block, tmp_path: Path, teacher: Server) -> N
     if "GRPOTrainer(" not in block.text:  # it adds a callback to a trainer and trains no further
         order = ("model", "reward_funcs", "args", "train_dataset")
         trainer = GRPOTrainer(*[names[name] for name in order])
-        names = {
-            "trainer": trainer,
-            "CoevoCallback": CoevoCallback,
-            "SEARCH_INSTRUCTION": SEARCH_INSTRUCTION,
-        }
+        names = {"trainer": trainer, "attach": attach, "SEARCH_INSTRUCTION": SEARCH_INSTRUCTION}
     # The server does not speak Gemini's protocol.
     names = run(block, names, **{"openai/gemini-2.5-pro": "gemini/gemini-2.5-pro"})
     trainer = names["trainer"]
