@@ -48,7 +48,7 @@ class P2OState(TypedDict):
     searches: int
     totals: dict[str, int]
     most_templates: int
-    no_search: str | None
+    last_outcome: str | None
 
 
 class P2O:
@@ -69,7 +69,8 @@ class P2O:
         self._searches = 0
         self._totals = {"searches": 0, "search_rollouts": 0, "train_rollouts": 0}
         self._last_round: dict[str, float] = {}
-        self._no_search: str | None = None
+        self._last_outcome: str | None = None
+        """What came of the last search, or why there was none."""
         self._most_templates = 0
 
     # Phase 1: use the templates, find the hard questions
@@ -140,7 +141,7 @@ class P2O:
             reason = (
                 f"{len(hard_ids)} hard questions, fewer than min_hard = {self._settings.min_hard}"
             )
-            self._no_search = reason
+            self._last_outcome = reason
             self._without_templates("search_skipped", reason=reason)
             return
         instruction = self._context.first_result(hookspecs.coevo_best_instruction)
@@ -148,6 +149,7 @@ class P2O:
         result = self._context.first_result(hookspecs.coevo_search, request=request)
         self._searches += 1
         if result is None:
+            self._last_outcome = "the last search failed"
             self._without_templates("search_failed")
             return
         self._totals["searches"] += 1
@@ -163,16 +165,12 @@ class P2O:
         self._context.notify(
             hookspecs.coevo_after_templates_assigned, cover=self._cover, result=result
         )
-        logger.log(
-            logging.WARNING if result.failed else logging.INFO,
-            "search %d: %d of %d proposals accepted, %d templates for %d hard questions; %s",
-            self._searches,
-            result.accepted,
-            result.proposals,
-            self._in_use,
-            len(hard_ids),
-            result.stopped,
+        self._last_outcome = (
+            f"{result.accepted} of {result.proposals} proposals accepted, {self._in_use} templates for "
+            f"{len(hard_ids)} hard questions; {result.stopped}"
         )
+        level = logging.WARNING if result.failed else logging.INFO
+        logger.log(level, "search %d: %s", self._searches, self._last_outcome)
 
     def _without_templates(self, event: str, **fields: str) -> None:
         self._context.note(event, **fields)
@@ -206,7 +204,7 @@ class P2O:
             "searches": self._searches,
             "totals": dict(self._totals),
             "most_templates": self._most_templates,
-            "no_search": self._no_search,
+            "last_outcome": self._last_outcome,
         }
 
     @hookimpl
@@ -218,7 +216,7 @@ class P2O:
         self._searches = state["searches"]
         self._totals = dict(state["totals"])
         self._most_templates = state["most_templates"]
-        self._no_search = state["no_search"]
+        self._last_outcome = state["last_outcome"]
 
     @hookimpl
     def coevo_metrics(self) -> dict[str, float]:
@@ -236,10 +234,12 @@ class P2O:
         if searches:
             plural = "" if searches == 1 else "es"
             text = f"{self._in_use} templates in use after {searches} search{plural}"
+            if not self._in_use:
+                text += f" ({self._last_outcome})"
         elif self._searches:
             text = f"0 templates: all searches failed ({self._searches})"
-        elif self._no_search is not None:
-            text = f"no search ever happened: {self._no_search}"
+        elif self._last_outcome is not None:
+            text = f"no search ever happened: {self._last_outcome}"
         else:
             every = self._settings.search_every
             short = "had one epoch" if every == "epoch" else f"ended before step {every + 1}"

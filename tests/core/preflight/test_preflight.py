@@ -644,7 +644,9 @@ def test_a_run_for_nothing_says_so(
             made.end(policy)
     (event,) = summaries(tmp_path)
     assert event["for_nothing"]
-    assert event["text"].startswith("p2o: 0 templates in use after 1 search; the reflection model ")
+    assert event["text"].startswith(
+        "p2o: 0 templates in use after 1 search (0 of 1 proposals accepted, 0 templates for 40 hard "
+    )
     assert "failed 1 of 1 times: AuthenticationError" in event["text"]
     (record,) = [one for one in caplog.records if one.message.startswith("p2o: 0 templates")]
     assert record.levelno == logging.WARNING
