@@ -47,10 +47,13 @@ def waves(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_best_is_told_and_explained(waves: Path) -> None:
-    found = json.loads(run("export", waves).stdout)
+    found = json.loads(run("best", waves, "--json").stdout)
     assert found["instruction"] is None
     (best, *_) = found["templates"]
     assert best["solved"] >= 1
+    assert best["rollouts"] > 0
+    assert 0 <= best["mean_reward"] <= 1
+    assert best["evidence"]
     told = run("explain", waves / "coevo", best["id"][:9])
     assert told.returncode == 0
     assert not told.stderr
@@ -70,7 +73,7 @@ def test_the_best_is_told_and_explained(waves: Path) -> None:
         assert part in told.stdout, part
 
 
-def test_the_verdict_is_told_as_json(waves: Path, tmp_path: Path) -> None:
+def test_the_verdict_is_told_as_json(waves: Path) -> None:
     told = json.loads(run("report", waves, "--json").stdout)
     assert told["ended"] is True
     found = told["methods"]["p2o"]
@@ -78,12 +81,6 @@ def test_the_verdict_is_told_as_json(waves: Path, tmp_path: Path) -> None:
     assert "keeps no hard question without templates" in found["sentence"]
     assert found["solved_without_a_template"] + found["hard"] > 0
     assert told["reflection"]["calls"] > 0
-    out = tmp_path / "prompts.json"
-    assert run("export", waves, "--out", str(out)).returncode == 0
-    exported = json.loads(out.read_text("utf-8"))["templates"][0]
-    assert exported["rollouts"] > 0
-    assert 0 <= exported["mean_reward"] <= 1
-    assert exported["evidence"]
 
 
 @pytest.mark.parametrize("other", [["--serve"], ["--out", "page.html"]])
@@ -93,7 +90,7 @@ def test_the_verdict_as_json_writes_no_page(waves: Path, other: list[str]) -> No
 
 def test_the_best_instruction_is_told_with_its_weight(tmp_path: Path) -> None:
     run_in(tmp_path, INSPO)
-    found = json.loads(run("export", tmp_path).stdout)["instruction"]
+    found = json.loads(run("best", tmp_path, "--json").stdout)["instruction"]
     published = (tmp_path / "coevo" / "best_instruction.txt").read_text()
     assert found["text"] == published
     assert f"instruction {found['id']}, weight " in run("best", tmp_path).stdout
