@@ -9,7 +9,7 @@ from typing import Final
 
 import typer
 
-from prompt_coevo.cli.output import RUN, coloured, show, styled, tell_damage
+from prompt_coevo.cli.output import RUN, show
 from prompt_coevo.report.best import best_of
 from prompt_coevo.report.differences import Manner, pieces
 from prompt_coevo.report.events import EventLines
@@ -52,7 +52,7 @@ def diff(run: Path = RUN, first: str = _ID, second: str = _ID) -> None:
     for manner, text in pieces(old.text, new.text):
         before, after, colour = _MARKS[manner]
         piece = before + visible(text) + after
-        told.append(styled(piece, fg=colour) if colour else piece)
+        told.append(typer.style(piece, fg=colour) if colour else piece)
     show(["".join(told)])
 
 
@@ -94,13 +94,13 @@ def tail(
 
 
 def _coloured(line: str) -> str:
-    if not coloured():
-        return line
     where, event, rest = (*line.split("  ", 2), "", "")[:3]
-    return f"{styled(where, dim=True)}  {styled(event, bold=True)}  {rest}"
+    return f"{typer.style(where, dim=True)}  {typer.style(event, bold=True)}  {rest}".rstrip()
 
 
 def _read(given: Path) -> Run:
     run = read_run(run_folder(given))
-    tell_damage(run.damaged, run.lost)
+    if run.damaged or run.lost:
+        gaps = f"unreadable lines: {run.damaged}, events never written: {run.lost}"
+        typer.echo(f"note: the journal is not whole ({gaps}); the rest is shown", err=True)
     return run

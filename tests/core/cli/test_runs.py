@@ -111,6 +111,7 @@ def test_the_latest_events_are_told_a_line_each(waves: Path) -> None:
     shown = run("tail", waves, "-n", "3").stdout.splitlines()
     assert len(shown) == 3
     assert shown[-1].startswith("0.9  training_ended")
+    assert not [line for line in shown if line.endswith(" ")]
 
 
 def test_what_is_no_event_is_told_as_such(tmp_path: Path) -> None:
@@ -166,9 +167,12 @@ def test_nothing_that_a_model_wrote_acts_on_the_terminal(command: str, tmp_path:
 
 def test_colours_are_for_terminals_that_have_them(tmp_path: Path) -> None:
     write(tmp_path, [checked("aaaa", "one"), checked("bbbb", "two")])
-    for variables, coloured in (({"TERM": "xterm"}, True), ({"TERM": "dumb"}, False)):
-        environment = {**os.environ, **variables}
-        environment.pop("NO_COLOR", None)
+    for variables, coloured in (
+        ({"TERM": "xterm"}, True),
+        ({"TERM": "dumb"}, False),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, False),
+    ):
+        environment = {**os.environ, "NO_COLOR": "", **variables}
         ours, theirs = pty.openpty()
         command = [*COMMAND, "diff", tmp_path, "aaaa", "bbbb"]
         subprocess.run(command, stdout=theirs, stdin=theirs, env=environment, check=True)
@@ -228,7 +232,8 @@ def test_half_a_journal_is_read_and_the_loss_is_told(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-7])
     shown = run("best", tmp_path)
     assert shown.returncode == 0
-    assert shown.stderr.startswith("note: 1 line of the journal cannot be read; the rest is shown")
+    gaps = "unreadable lines: 1, events never written: 0"
+    assert shown.stderr.startswith(f"note: the journal is not whole ({gaps}); the rest is shown")
     assert "template " in shown.stdout
 
 
