@@ -15,6 +15,7 @@ import typer
 from prompt_coevo.cli.output import read_lines
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.lines import JSON
+from prompt_coevo.preflight.page import plural
 from prompt_coevo.visible import in_a_line
 
 if TYPE_CHECKING:
@@ -217,9 +218,9 @@ def bench(
 
 
 def _show_load(load: Load) -> None:
-    plural = "client" if load.clients == 1 else "clients"
+    asking = plural(load.clients, "client")
     a_call = "one query a call" if load.per_call == 1 else f"{load.per_call} queries a call"
-    typer.echo(f"{load.clients} {plural}, {a_call}: {load.queries_per_s:.1f} queries per second")
+    typer.echo(f"{asking}, {a_call}: {load.queries_per_s:.1f} queries per second")
     if load.server_cpu_s is None or load.queries_per_cpu_s is None:
         typer.echo("  CPU time of the server: unknown, its /metrics does not report it")
     else:

@@ -101,6 +101,14 @@ def test_a_dataset_that_cannot_be_used_is_a_problem_on_the_page(tmp_path: Path) 
     assert "the training dataset is empty" in page
 
 
+def test_one_question_is_singular(tmp_path: Path) -> None:
+    path = tmp_path / "train.jsonl"
+    path.write_text('{"prompt": "why?", "answer": "so"}\n')
+    _, page, _ = run("--set", "reflection.function=builtins:len", "--data", path)
+    assert "  1 question in 1 shape\n" in page
+    assert "an epoch is 1 question × 8 = 8 training rollouts" in page
+
+
 def test_an_output_that_lacks_a_character_gets_a_question_mark(tmp_path: Path) -> None:
     path = tmp_path / "train.jsonl"
     turns = [{"role": role, "content": "x"} for role in ("user", "assistant") * 2]
