@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 
 from prompt_coevo import __version__
 from prompt_coevo.extras import require
+from prompt_coevo.preflight.page import plural
 from prompt_coevo.report.reading import read_run
 from prompt_coevo.report.run import Run
 from prompt_coevo.visible import in_a_line, visible
@@ -61,6 +62,7 @@ def page_of(run: Run, *, live: bool = False, state: str = "") -> str:
         line=lambda text: in_a_line(text, _SHORT),
         brief=lambda text: in_a_line(text, 70),
         number=_number,
+        plural=plural,
     )
     script = _file("page.js") + (_file("live.js") if live else "")
     folder = Path(run.folder).resolve()

@@ -96,6 +96,30 @@ def test_the_best_instruction_is_told_with_its_weight(tmp_path: Path) -> None:
     assert f"instruction {found['id']}, weight " in run("best", tmp_path).stdout
 
 
+def test_a_template_of_stream_is_told_without_trials_of_its_own(tmp_path: Path) -> None:
+    joined = {"event": "template_joined", "template": "a", "tried": 1, "solved": 1}
+    reply = {"event": "reply", "request": "r", "call": 1, "text": "x"}
+    uses = {"event": "rewards", "step": 1, "uses": [["q", "a", 1, 1.0]]}
+    write(tmp_path, [reply, checked("a", "x"), joined, uses])
+    told = run("explain", tmp_path, "a").stdout
+    assert "in use (on trial 1 of 1 rollouts succeeded" in told
+    assert "  in 1 rollout of training, on 1 question:\n" in told
+    assert told.endswith("What it cost\n  1 call, 0 tokens in, 0 out, 0.0000 USD\n")
+    assert "template a, solves 1 question:\n" in run("best", tmp_path).stdout
+
+
+def test_a_trial_is_told_once(tmp_path: Path) -> None:
+    judged = {"questions": ["q"], "parent_rewards": [0.0], "rewards": [1.0]}
+    verified = {"event": "candidate_verified", "candidate": "a", "parent": "b", "accepted": True}
+    write(tmp_path, [checked("a", "x"), {**verified, **judged}])
+    told = run("explain", tmp_path, "a").stdout
+    means = "won its trial (mean reward 1 on 1 question, its parent's 0)"
+    assert told.startswith(f"template a: {means}\n")
+    assert "Trial at step 0 against b: it won\n  0 -> 1  q\n" in told
+    assert told.count("mean reward") == 2  # as its state, and as a turn
+    assert "judged in trials: 1\n" in told
+
+
 def test_a_difference_is_told_word_by_word(tmp_path: Path) -> None:
     write(tmp_path, [checked("aaaa", "think of one thing"), checked("bbbb", "think of two things")])
     shown = run("diff", tmp_path, "aa", "bb").stdout.splitlines()
