@@ -28,7 +28,8 @@ from language_forms import WRONG, write_files
 from language_forms import questions as plain_and_ruled
 from language_probe import load
 
-from prompt_coevo.demo.unnamed.held_out import chat, sample
+from prompt_coevo.demo.digits import chat
+from prompt_coevo.demo.unnamed.held_out import sample
 
 MOST_TOKENS: Final = 24
 ONLY: Final = "Write only the answer."

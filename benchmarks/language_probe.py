@@ -24,9 +24,10 @@ from typing import Any, Final
 import torch
 from probe_tables import families
 
+from prompt_coevo.demo.digits import chat
 from prompt_coevo.demo.trainer import quieten
 from prompt_coevo.demo.unnamed.families import FAMILIES, UNNAMED, Family
-from prompt_coevo.demo.unnamed.held_out import chat, sample
+from prompt_coevo.demo.unnamed.held_out import sample
 from prompt_coevo.demo.unnamed.load import load_model, load_tokenizer
 from prompt_coevo.demo.unnamed.tasks import MOST_TOKENS, Questions, reward
 from prompt_coevo.machine import computes_bfloat16

@@ -31,7 +31,7 @@ from language_forms import (
 from language_probe import load, rates
 from probe_tables import rules
 
-from prompt_coevo.demo.unnamed.held_out import chat
+from prompt_coevo.demo.digits import chat
 from prompt_coevo.demo.unnamed.tasks import matches
 
 

@@ -40,7 +40,7 @@ def build(folder: str, questions: int, rollouts: int, group: int, steps: int, **
             **config,
         ),
         train_dataset=Dataset.from_list(
-            [{"prompt": chat(task), "answer": spell(task.answer)} for task in tasks]
+            [{"prompt": chat(task.question), "answer": spell(task.answer)} for task in tasks]
         ),
         processing_class=AutoTokenizer.from_pretrained(base_policy_path()),
     )

@@ -222,7 +222,7 @@ def _self_distilled(
     tasks = job.tasks()
     rows = [
         {
-            "prompt": chat(task),
+            "prompt": chat(task.question),
             "answer": spell(task.answer),
             "privileged_context": clause(task.word, world.meaning[task.word]),
         }

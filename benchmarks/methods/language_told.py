@@ -10,9 +10,9 @@ from language_solutions import solution
 from trl import SFTConfig, SFTTrainer
 from trl.experimental.sdft import SDFTConfig, SDFTTrainer
 
+from prompt_coevo.demo.digits import chat
 from prompt_coevo.demo.job import Job
 from prompt_coevo.demo.unnamed.arms import QUESTIONS_PER_STEP
-from prompt_coevo.demo.unnamed.held_out import chat
 from prompt_coevo.demo.unnamed.load import load_model, load_tokenizer
 from prompt_coevo.demo.unnamed.tasks import Questions
 from prompt_coevo.demo.unnamed.train import build_trainer, values_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
@@ -25,7 +26,6 @@ app.command("report")(report.report)
 app.command("explain")(runs.explain)
 app.command("diff")(runs.diff)
 app.command("best")(runs.best)
-app.command("export")(runs.export)
 app.command("tail")(runs.tail)
 app.command("plugins")(plugins.plugins)
 app.command("check", epilog=check.EXAMPLE)(check.check)
@@ -43,10 +43,13 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
+    ctx: typer.Context,
     version: bool = typer.Option(
         False, "--version", help="Show the version.", is_eager=True, callback=_show_version
     ),
-) -> None: ...
+) -> None:
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM", "") in ("", "dumb"):
+        ctx.color = False  # https://no-color.org
 
 
 def main() -> None:
@@ -54,6 +57,8 @@ def main() -> None:
     # As `python -m` does: settings name functions in the user's own files. Last, so as to hide no package.
     if not sys.flags.safe_path:
         sys.path.append(os.getcwd())
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal may lack characters
     try:
         app()
     except CoevoError as error:

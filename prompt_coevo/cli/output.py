@@ -1,8 +1,7 @@
-"""Output of the commands: plain text where a terminal has no colours, and files in a new folder."""
+"""Output of the commands: lines, and files in a new folder."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable
 from datetime import datetime
@@ -19,33 +18,10 @@ RUN: Final = typer.Argument(
 )
 
 
-def coloured() -> bool:
-    """Return True if the output is a terminal that may have colours (https://no-color.org)."""
-    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM", "") in ("", "dumb")
-    return sys.stdout.isatty() and not plain
-
-
-def styled(text: str, **style: str | bool) -> str:
-    """Style a text if the output may have colours."""
-    return typer.style(text, **style) if coloured() else text  # type: ignore[arg-type]
-
-
 def show(lines: Iterable[str]) -> None:
-    """Print lines. A character that the output's encoding lacks becomes a question mark."""
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    """Print lines, styled if the output is a terminal."""
     for line in lines:
-        typer.echo(line.encode(encoding, "replace").decode(encoding))
-
-
-def tell_damage(damaged: int, lost: int) -> None:
-    """Print a note to stderr if the journal is incomplete."""
-    told = []
-    if damaged:
-        told.append(f"{damaged} line{'' if damaged == 1 else 's'} of the journal cannot be read")
-    if lost:
-        told.append(f"{lost} event{' was' if lost == 1 else 's were'} never written")
-    if told:
-        typer.echo(f"note: {', and '.join(told)}; the rest is shown", err=True)
+        typer.echo(line, file=sys.stdout)  # else it writes UTF-8 to an ASCII output
 
 
 def read_lines(path: Path, flag: str) -> list[str]:

@@ -15,6 +15,7 @@ import typer
 from prompt_coevo.cli.output import read_lines
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.lines import JSON
+from prompt_coevo.preflight.page import plural
 from prompt_coevo.visible import in_a_line
 
 if TYPE_CHECKING:
@@ -46,11 +47,6 @@ def serve(
     corpus: Path | None = typer.Option(
         None, help="The corpus' new place, if it was moved without the index."
     ),
-    verify: bool = typer.Option(
-        False,
-        "--verify",
-        help="Compare every byte of the folder with what was built before serving it.",
-    ),
     gpus: str = typer.Option(
         "auto", help="Hold the vectors on as few GPUs as possible (auto), on all, or on none."
     ),
@@ -64,11 +60,6 @@ def serve(
     ),
     port: int = typer.Option(8000, help="0 picks a free one."),
     topk: int = typer.Option(3, help="Passages per query if the client names no number."),
-    threads: int | None = typer.Option(
-        None,
-        min=1,
-        help="Threads per search. By default OMP_NUM_THREADS, else all cores of the process.",
-    ),
     ray: bool = typer.Option(
         False,
         "--ray",
@@ -106,8 +97,6 @@ def serve(
     # Let idle threads sleep instead of spin: the machine usually trains as well. torch and faiss read this
     # when they are loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    if threads is not None:
-        os.environ["OMP_NUM_THREADS"] = str(threads)
     from prompt_coevo.retrieval.access import read_token
     from prompt_coevo.retrieval.server.settings import read_settings
 
@@ -123,21 +112,16 @@ def serve(
     }
     if not ray:
         _refuse(on_ray, "has no effect without --ray")
-        _serve(
-            _open(directory, corpus, retriever, read_options(option), verify, gpus, shard), settings
-        )
+        _serve(_open(directory, corpus, retriever, read_options(option), gpus, shard), settings)
         return
     here = {"--retriever": retriever, "--option": option or None, "--shard": shard}
-    here |= {"--threads": threads, "--gpus": None if gpus == "auto" else gpus}
+    here["--gpus"] = None if gpus == "auto" else gpus
     _refuse(here, "does not go with --ray")
     if directory is None:
         raise SettingsError("--ray serves an index: name its folder")
     from prompt_coevo.retrieval.client.sharded import ShardedRetriever
-    from prompt_coevo.retrieval.index import manifest
     from prompt_coevo.retrieval.server.ray_servers import Placement, RayServers
 
-    if verify:
-        manifest.verify(directory, corpus)
     placement = Placement(
         directory.resolve(),
         corpus.resolve() if corpus else None,
@@ -234,9 +218,9 @@ def bench(
 
 
 def _show_load(load: Load) -> None:
-    plural = "client" if load.clients == 1 else "clients"
+    asking = plural(load.clients, "client")
     a_call = "one query a call" if load.per_call == 1 else f"{load.per_call} queries a call"
-    typer.echo(f"{load.clients} {plural}, {a_call}: {load.queries_per_s:.1f} queries per second")
+    typer.echo(f"{asking}, {a_call}: {load.queries_per_s:.1f} queries per second")
     if load.server_cpu_s is None or load.queries_per_cpu_s is None:
         typer.echo("  CPU time of the server: unknown, its /metrics does not report it")
     else:
@@ -280,7 +264,6 @@ def _open(
     corpus: Path | None,
     retriever: str | None,
     options: dict[str, JSON],
-    verify: bool,
     gpus: str,
     shard: int | None = None,
 ) -> Retriever:
@@ -289,21 +272,12 @@ def _open(
     if (directory is None) == (retriever is None):
         raise SettingsError("say what to serve: either the folder of an index or --retriever NAME")
     if retriever is not None:
-        folder_only = (
-            ("--corpus", corpus is not None),
-            ("--verify", verify),
-            ("--gpus", gpus != "auto"),
-            ("--shard", shard is not None),
-        )
-        for flag, given in folder_only:
-            if given:
-                raise SettingsError(
-                    f"{flag} is for the folder of an index; leave it out with --retriever"
-                )
+        given = {"--corpus": corpus, "--gpus": None if gpus == "auto" else gpus, "--shard": shard}
+        _refuse(given, "is for the folder of an index; leave it out with --retriever")
         return open_retriever(retriever, options, "--retriever")
     if options:
         raise SettingsError("--option has no effect without --retriever")
-    opened = {"folder": directory, "corpus": corpus, "verify": verify, "gpus": gpus, "shard": shard}
+    opened = {"folder": directory, "corpus": corpus, "gpus": gpus, "shard": shard}
     return open_retriever("index", opened)
 
 

@@ -1,4 +1,4 @@
-"""`prompt-coevo explain`, `diff`, `best`, `export` and `tail`: inspect a run's files."""
+"""`prompt-coevo explain`, `diff`, `best` and `tail`: inspect a run's files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 import typer
 
-from prompt_coevo.cli.output import RUN, coloured, show, styled, tell_damage, write_file
+from prompt_coevo.cli.output import RUN, show
 from prompt_coevo.report.best import best_of
 from prompt_coevo.report.differences import Manner, pieces
 from prompt_coevo.report.events import EventLines
@@ -52,32 +52,22 @@ def diff(run: Path = RUN, first: str = _ID, second: str = _ID) -> None:
     for manner, text in pieces(old.text, new.text):
         before, after, colour = _MARKS[manner]
         piece = before + visible(text) + after
-        told.append(styled(piece, fg=colour) if colour else piece)
+        told.append(typer.style(piece, fg=colour) if colour else piece)
     show(["".join(told)])
 
 
-def best(run: Path = RUN) -> None:
+def best(
+    run: Path = RUN,
+    as_json: bool = typer.Option(
+        False, "--json", help="Print JSON, with the templates' evidence and rewards."
+    ),
+) -> None:
     """Show the best instruction, and the templates in use ordered by how many questions they solve.
 
-    Example: prompt-coevo best out/run1
+    Examples: prompt-coevo best out/run1; prompt-coevo best out/run1 --json > prompts.json
     """
-    show(best_of(_read(run)).lines())
-
-
-def export(
-    run: Path = RUN,
-    out: Path | None = typer.Option(None, help="The file to write. By default the terminal."),
-) -> None:
-    """Write the best instruction, and the templates in use with their evidence, as JSON.
-
-    Example: prompt-coevo export out/run1 --out prompts.json
-    """
-    text = json.dumps(best_of(_read(run)).to_json(), indent=2)
-    if out is None:
-        typer.echo(text)
-    else:
-        write_file(out, text + "\n")
-        typer.echo(out)
+    found = best_of(_read(run))
+    show([json.dumps(found.to_json(), indent=2)] if as_json else found.lines())
 
 
 def tail(
@@ -104,13 +94,13 @@ def tail(
 
 
 def _coloured(line: str) -> str:
-    if not coloured():
-        return line
     where, event, rest = (*line.split("  ", 2), "", "")[:3]
-    return f"{styled(where, dim=True)}  {styled(event, bold=True)}  {rest}"
+    return f"{typer.style(where, dim=True)}  {typer.style(event, bold=True)}  {rest}".rstrip()
 
 
 def _read(given: Path) -> Run:
     run = read_run(run_folder(given))
-    tell_damage(run.damaged, run.lost)
+    if run.damaged or run.lost:
+        gaps = f"unreadable lines: {run.damaged}, events never written: {run.lost}"
+        typer.echo(f"note: the journal is not whole ({gaps}); the rest is shown", err=True)
     return run

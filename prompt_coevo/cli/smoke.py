@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from prompt_coevo.cli.output import new_folder, show, styled, write_file
+from prompt_coevo.cli.output import new_folder, show, write_file
 from prompt_coevo.errors import CoevoError, SettingsError
 from prompt_coevo.extras import require
 from prompt_coevo.visible import in_a_line, visible
@@ -80,7 +80,7 @@ def smoke(
 
 
 def _line(outcome: Outcome) -> str:
-    state = styled(outcome.state, fg=_COLOURS[outcome.state])
+    state = typer.style(outcome.state, fg=_COLOURS[outcome.state])
     lasted = f" ({outcome.seconds:.0f} s)" if outcome.seconds else ""
     return f"{outcome.variant.name:<15} {state}{lasted}: {visible(outcome.said)}"
 

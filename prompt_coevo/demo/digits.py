@@ -44,10 +44,10 @@ def spell(digits: Sequence[int]) -> str:
     return " ".join(map(str, digits))
 
 
-def chat(task: Asked, instruction: str | None = None) -> list[dict[str, str]]:
-    """Write the question as a chat prompt."""
-    question = [{"role": "user", "content": task.question}]
-    return [{"role": "system", "content": instruction}, *question] if instruction else question
+def chat(question: str, instruction: str | None = None) -> list[dict[str, str]]:
+    """Write a conversation that asks the question, after the instruction if there is one."""
+    system = [{"role": "system", "content": instruction}] if instruction else []
+    return [*system, {"role": "user", "content": question}]
 
 
 Head: TypeAlias = Sequence[Collection[str]]

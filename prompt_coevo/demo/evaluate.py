@@ -60,7 +60,7 @@ def rewards(
     texts = completions(
         model,
         tokenizer,
-        [chat(task, instruction) for task in tasks],
+        [chat(task.question, instruction) for task in tasks],
         _ROWS_AT_ONCE,
         do_sample=temperature > 0,
         temperature=temperature or None,

@@ -46,8 +46,8 @@ Rule = TypeVar("Rule")
 class RuleTeacher(ABC, Generic[FailureT, Rule]):
     """Call it with a reflection prompt. Each world defines how to write a rule for a word.
 
-    `reasoning` explains up to `explained` failures per call, by a vote over all of them, and errs at random
-    with probability `error`. `random` guesses what the words mean. `filler` answers with words that cannot
+    `reasoning` explains up to two failures per call, by a vote over all of them, and errs at random with
+    probability `error`. `random` guesses what the words mean. `filler` answers with words that cannot
     help: a weak control, because a search accepts almost none of them. The reply is a function of the
     prompt and the seed.
     """
@@ -63,13 +63,11 @@ class RuleTeacher(ABC, Generic[FailureT, Rule]):
         *,
         seed: int = 0,
         error: float = ERROR,
-        explained: int = 2,
         max_clauses: int | None = None,
     ) -> None:
         self._kind = kind
         self._seed = seed
         self._error = error
-        self._explained = explained
         self.max_clauses = self.most_clauses if max_clauses is None else max_clauses
 
     def __call__(self, prompt: str) -> str:
@@ -125,7 +123,7 @@ class RuleTeacher(ABC, Generic[FailureT, Rule]):
     ) -> dict[str, Rule]:
         """Add to the rules what a few of the failures teach, without exceeding the limit."""
         known = dict(rules)
-        for failure in rng.sample(failures, min(self._explained, len(failures))):
+        for failure in rng.sample(failures, min(2, len(failures))):
             for word, rule in self.learnt(failure, self._explain(failure, failures, rng)).items():
                 known.pop(word, None)
                 known[word] = rule

@@ -6,9 +6,8 @@ import importlib
 import multiprocessing
 import os
 import queue
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,10 +38,10 @@ def run_all(
     `done` is called with the number of each finished job and its result. The first error ends all runs and
     is raised here.
     """
+    os.environ["OMP_NUM_THREADS"] = "1"  # the policy is too small for more
     context = multiprocessing.get_context("spawn")
     with (
         context.Manager() as manager,
-        _one_thread_each(),
         workers(at_once) as submit,
         _progress(console) as progress,
     ):
@@ -87,17 +86,3 @@ def _progress(console: Console) -> Progress:
 
 def _label(job: Job) -> str:
     return f"{job.spec.label}, seed {job.seed}"
-
-
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Use one thread per run; the policy is so small that a second one costs more than it gains."""
-    before = os.environ.get("OMP_NUM_THREADS")
-    os.environ["OMP_NUM_THREADS"] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["OMP_NUM_THREADS"]
-        else:
-            os.environ["OMP_NUM_THREADS"] = before

@@ -44,7 +44,7 @@ def build_trainer(
     import trl
 
     _silence(datasets, transformers)
-    rows = [{"prompt": chat(task), "answer": spell(task.answer)} for task in tasks]
+    rows = [{"prompt": chat(task.question), "answer": spell(task.answer)} for task in tasks]
     dataset = datasets.Dataset.from_list(rows)
     for name, values in (columns or {}).items():
         dataset = dataset.add_column(name, list(values))

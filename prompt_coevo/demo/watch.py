@@ -164,8 +164,8 @@ class Watch(TrainerCallback):  # type: ignore[misc]
         outside: Counter[str],
         report: Report,
         limit: int,
-        per_step: int = ROLLOUTS_PER_STEP,
-        points: int = POINTS,
+        per_step: int,
+        points: int,
     ) -> None:
         self._job, self._trainer, self._coevo = job, trainer, coevo
         self._held_out, self._outside, self._report = held_out, outside, report

@@ -76,9 +76,9 @@ def few_questions(rows: int, questions: int, id_column: str | None) -> str | Non
 
 
 def _training(workload: Workload) -> str:
-    each = f"{workload.questions} questions"
-    if workload.rows not in (None, workload.questions):
-        each = f"{workload.rows} rows"
+    each = plural(workload.questions, "question")
+    if workload.rows is not None and workload.rows != workload.questions:
+        each = plural(workload.rows, "row")
     epoch = f"an epoch is {each} × {workload.group_size} = {workload.rollouts} training rollouts"
     length = []
     if workload.epochs is not None:
@@ -103,8 +103,9 @@ def _cost(name: str, cost: Cost, foresight: Foresight, workload: Workload) -> st
         )
     share = cost.rollouts / workload.rollouts if workload.rollouts else 0.0
     return (
-        f"{name}: {often}{cost.when} at most {cost.rollouts} rollouts outside training ({share:.0%} of an "
-        f"epoch's {workload.rollouts}) and {cost.calls} reflection calls{cost.note}"
+        f"{name}: {often}{cost.when} at most {plural(cost.rollouts, 'rollout')} outside training "
+        f"({share:.0%} of an epoch's {workload.rollouts}) and {plural(cost.calls, 'reflection call')}"
+        f"{cost.note}"
     )
 
 

@@ -81,7 +81,8 @@ def check_prompts(
     found, looked_at = shapes(policy)
     total = len(policy.question_ids())
     some = "" if looked_at == total else f", {looked_at} of them checked"
-    yield Line("ok", "questions", f"{total} questions in {plural(len(found), 'shape')}{some}")
+    told = f"{plural(total, 'question')} in {plural(len(found), 'shape')}{some}"
+    yield Line("ok", "questions", told)
     if not kinds:
         return
     ordered = sorted(found.items(), key=lambda item: -item[1][1])

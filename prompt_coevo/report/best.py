@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from prompt_coevo.lines import JSON
+from prompt_coevo.preflight.page import plural
 from prompt_coevo.report.run import CandidateRecord, Run, Score
 from prompt_coevo.types import EMPTY_TEMPLATE
 from prompt_coevo.visible import visible
@@ -48,7 +49,7 @@ class Best(NamedTuple):
             yield f"instruction {visible(self.instruction.id)}, {told}:"
             yield visible(self.instruction.text)
         for one, solved in self.templates:
-            yield f"template {visible(one.id)}, solves {solved} questions:"
+            yield f"template {visible(one.id)}, solves {plural(solved, 'question')}:"
             yield visible(one.text)
 
 

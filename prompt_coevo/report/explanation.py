@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from prompt_coevo.preflight.page import plural
 from prompt_coevo.report.run import CandidateRecord, Check, Run, Spent, TrialRecord
 from prompt_coevo.types import EMPTY_TEMPLATE
 from prompt_coevo.visible import in_a_line, visible
@@ -78,13 +79,6 @@ def _proposal(run: Run, check: Check, text: str) -> Iterator[str]:
 def _trial(trial: TrialRecord) -> Iterator[str]:
     verdict = "it won" if trial.accepted else "it lost"
     yield f"Trial at {trial.at} against {in_a_line(trial.parent)}: {verdict}"
-    if trial.mean is not None and trial.parent_mean is not None:
-        yield (
-            f"  mean reward {trial.mean:.3g}, its parent's {trial.parent_mean:.3g}, on "
-            f"{len(trial.questions)} questions"
-        )
-    else:
-        yield "  no question could be judged"
     for one in trial.questions:
         yield f"  {one.parent_reward:.3g} -> {one.reward:.3g}  {in_a_line(one.text or one.id, _LINE)}"
         for name, text in (("parent", one.parent_completion), ("child", one.completion)):
@@ -107,7 +101,8 @@ def _used(run: Run, one: CandidateRecord) -> Iterator[str]:
         yield "  in no rollout of training"
         return
     rollouts = sum(score.rollouts for score in trained.values())
-    yield f"  in {rollouts} rollouts of training, on {len(trained)} questions:"
+    on = plural(len(trained), "question")
+    yield f"  in {plural(rollouts, 'rollout')} of training, on {on}:"
     ranked = sorted(trained.items(), key=lambda item: -(item[1].mean or 0.0))
     for question, score in ranked[:_USES]:
         text = run.questions.get(question, question)
@@ -124,11 +119,12 @@ def _cost(run: Run, one: CandidateRecord) -> Iterator[str]:
         other is not one and not one.requests.keys().isdisjoint(other.requests)
         for other in run.candidates.values()
     )
-    shared = f", shared with {others} others of the same reply" if others else ""
+    shared = f", shared with {plural(others, 'other')} of the same reply" if others else ""
     tokens = _tokens(spent.prompt_tokens, spent.completion_tokens)
-    yield f"  {spent.calls} calls, {tokens}, {spent.usd:.4f} USD{shared}"
-    rollouts = sum(len(trial.questions) for trial in one.trials)
-    yield f"  {rollouts} rollouts or groups of its own that were judged in trials"
+    yield f"  {plural(spent.calls, 'call')}, {tokens}, {spent.usd:.4f} USD{shared}"
+    if one.trials:
+        judged = sum(len(trial.questions) for trial in one.trials)
+        yield f"  rollouts or groups of its own that were judged in trials: {judged}"
 
 
 def _tokens(prompt: int, completion: int) -> str:

@@ -14,7 +14,6 @@ from prompt_coevo.report.lineage import Lineage
 from prompt_coevo.report.run import Call, Ending, Note, Run, RunError, Score
 
 _QUIET: Final = frozenset({"state_saved", "reflection_awaited"})
-_MOST_NOTES: Final = 1_000
 _LONGEST_NOTE: Final = 2_000
 
 
@@ -111,8 +110,6 @@ class Fold(Lineage):
         }
         text = json.dumps(told, ensure_ascii=False)[:_LONGEST_NOTE] if told else ""
         run.notes.append(Note(event.at, name, text))
-        if len(run.notes) > 2 * _MOST_NOTES:
-            del run.notes[:_MOST_NOTES]
 
 
 def _uses(event: Fields) -> Iterator[tuple[str, str | None, int, float]]:

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from prompt_coevo.engine.journal import FORMAT
 from prompt_coevo.lines import JSON
+from prompt_coevo.preflight.page import plural
 from prompt_coevo.report.fields import Fields, Unreadable
 from prompt_coevo.report.run import (
     CandidateRecord,
@@ -159,7 +160,7 @@ class Lineage:
         if candidate.kind == "template":
             self.run.judged += [Judged(at, one.id, candidate.id, one.reward) for one in questions]
         means = (
-            f"mean reward {trial.mean:.3g} on {len(questions)} questions, its parent's "
+            f"mean reward {trial.mean:.3g} on {plural(len(questions), 'question')}, its parent's "
             f"{trial.parent_mean:.3g}"
             if trial.mean is not None and trial.parent_mean is not None
             else "no question could be judged"

@@ -10,17 +10,17 @@ import base64
 import hashlib
 from importlib import resources
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 from prompt_coevo import __version__
 from prompt_coevo.extras import require
+from prompt_coevo.preflight.page import plural
 from prompt_coevo.report.reading import read_run
 from prompt_coevo.report.run import Run
 from prompt_coevo.visible import in_a_line, visible
 
 _TEXT: Final = 4_000
 _SHORT: Final = 300
-T = TypeVar("T")
 
 
 def need_extra() -> None:
@@ -30,7 +30,6 @@ def need_extra() -> None:
 
 def page(folder: Path) -> str:
     """Return the HTML of a run's folder. Raise RunError or MissingExtraError."""
-    need_extra()
     return page_of(read_run(folder))
 
 
@@ -44,7 +43,7 @@ def page_of(run: Run, *, live: bool = False, state: str = "") -> str:
     from prompt_coevo.report.charts import chart
     from prompt_coevo.report.view import SYMBOLS, View
 
-    def shown(value: T) -> T | str:
+    def shown(value: object) -> str:
         """Make an expression's value visible. Applied to all of the template, so that none is forgotten."""
         return value if isinstance(value, Markup) else visible(value)
 
@@ -61,6 +60,7 @@ def page_of(run: Run, *, live: bool = False, state: str = "") -> str:
         line=lambda text: in_a_line(text, _SHORT),
         brief=lambda text: in_a_line(text, 70),
         number=_number,
+        plural=plural,
     )
     script = _file("page.js") + (_file("live.js") if live else "")
     folder = Path(run.folder).resolve()

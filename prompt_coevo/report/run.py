@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -246,7 +246,8 @@ class Run:
     judged: list[Judged] = field(default_factory=list)
     questions: dict[str, str] = field(default_factory=dict)
     """Texts by question id; the journal may not have all of them."""
-    notes: list[Note] = field(default_factory=list)
+    notes: deque[Note] = field(default_factory=lambda: deque(maxlen=200))
+    """The latest ones, oldest first."""
     others: dict[str, int] = field(default_factory=dict)
     """Counts of events that the report does not know, by name."""
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
+from prompt_coevo.preflight.page import plural
 from prompt_coevo.smoke.parts import STEPS, Evidence, Variant
 
 LEAST_TEMPLATES: Final = 1
@@ -72,7 +73,7 @@ def _numbers(found: Evidence) -> Check:
         return Check(False, "a loss or a gradient is not finite")
     if found.before + steps != STEPS:
         return Check(False, f"{steps} steps were logged, and {STEPS - found.before} are expected")
-    return Check(True, f"{steps} steps, losses finite")
+    return Check(True, f"{plural(steps, 'step')}, losses finite")
 
 
 def _moved(found: Evidence) -> Check:
@@ -83,9 +84,7 @@ def _moved(found: Evidence) -> Check:
 def _search(found: Evidence) -> Check:
     waves = found.metrics.get("cover_templates", 0.0)
     count = int(waves or found.metrics.get("templates_joined", 0.0))
-    return Check(
-        count >= LEAST_TEMPLATES, f"the search found {count} template{'' if count == 1 else 's'}"
-    )
+    return Check(count >= LEAST_TEMPLATES, f"the search found {plural(count, 'template')}")
 
 
 def _ran(found: Evidence) -> Check:
@@ -95,9 +94,8 @@ def _ran(found: Evidence) -> Check:
 def _population(found: Evidence) -> Check:
     evolved = int(found.metrics.get("evolutions", 0.0))
     tried = int(found.metrics.get("verify_rollouts", 0.0))
-    return Check(
-        evolved > 0 and tried > 0, f"{evolved} evolutions, {tried} rollouts of new instructions"
-    )
+    said = f"{plural(evolved, 'evolution')}, {plural(tried, 'rollout')} of new instructions"
+    return Check(evolved > 0 and tried > 0, said)
 
 
 def _trained(found: Evidence) -> Iterator[Check]:

@@ -88,7 +88,7 @@ _VARIANTS: Final = (
 
 
 def _prepare(variant: Variant, folder: Path, cpu: bool) -> Command:
-    rows = [{"input": chat(task), "label": spell(task.answer)} for task in world.tasks()]
+    rows = [{"input": chat(task.question), "label": spell(task.answer)} for task in world.tasks()]
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     (folder / _DATA).write_text(lines, "utf-8")
     given = [*_arguments(folder, variant), *(one for one in variant.host if one[0] == "-")]

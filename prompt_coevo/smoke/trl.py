@@ -113,7 +113,7 @@ class LossRecorder:
         self._questions = {
             tuple(
                 trainer.processing_class.apply_chat_template(
-                    chat(task), add_generation_prompt=True, tokenize=True, return_dict=True
+                    chat(task.question), add_generation_prompt=True, tokenize=True, return_dict=True
                 )["input_ids"]
             )
             for task in world.tasks()

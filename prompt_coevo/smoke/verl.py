@@ -178,7 +178,7 @@ def _write_questions(path: Path) -> None:
     rows = [
         {
             "data_source": "smoke",
-            "prompt": chat(task),
+            "prompt": chat(task.question),
             "ability": "smoke",
             "reward_model": {"style": "rule", "ground_truth": spell(task.answer)},
             "extra_info": {"index": number},

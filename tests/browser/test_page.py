@@ -150,7 +150,7 @@ def test_a_broken_journal_says_so_on_the_page(tmp_path: Path) -> None:
     folder = write(tmp_path, [checked("a", "x"), checked("b", "y")])
     path = folder / "events.jsonl"
     path.write_bytes(path.read_bytes()[100:-20])
-    assert "The journal is not whole: 2 lines cannot be read" in page(folder)
+    assert "The journal is not whole (unreadable lines: 2" in page(folder)
 
 
 def test_a_long_run_is_folded_and_says_what_is_left_out(tmp_path: Path) -> None:

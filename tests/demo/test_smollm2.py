@@ -191,7 +191,7 @@ def test_two_steps_of_training_and_what_is_left_of_them(folder: Path, tmp_path: 
 
 
 def test_the_demos_layout_is_the_models_own_without_its_system_message(tokenizer: Any) -> None:
-    from prompt_coevo.demo.unnamed.held_out import chat
+    from prompt_coevo.demo.digits import chat
     from prompt_coevo.demo.unnamed.values import CHAT
 
     whole = tokenizer.apply_chat_template(chat("Word: hot"), tokenize=False)

@@ -17,8 +17,6 @@ import pytest
 from helpers.passages import passages, queries, write_corpus
 from helpers.retrieval_server import EchoRetriever, echo, free_port, serving
 from helpers.tiny_encoder import save_tiny_encoder
-from prompt_coevo.cli.retrieval_serve import _open
-from prompt_coevo.errors import SettingsError
 from prompt_coevo.retrieval.agent.settings import SearchAgentSettings, tool_of
 from prompt_coevo.retrieval.agent.tool import SearchTool
 from prompt_coevo.retrieval.client.client import RemoteRetriever
@@ -363,8 +361,3 @@ def test_damage_between_the_sampled_blocks_is_found_before_serving(tmp_path: Pat
     open_retriever("index", {"folder": folder}).close()
     with pytest.raises(ValueError, match=f"{largest.name} is damaged"):
         open_retriever("index", {"folder": folder, "verify": True})
-    _open(tmp_path / "index", None, None, {}, verify=False, gpus="auto").close()
-    with pytest.raises(ValueError, match=f"{largest.name} is damaged"):
-        _open(tmp_path / "index", None, None, {}, verify=True, gpus="auto")
-    with pytest.raises(SettingsError, match="--verify is for the folder of an index"):
-        _open(None, None, "words:Words", {}, verify=True, gpus="auto")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from prompt_coevo.demo.digits import chat
 from prompt_coevo.demo.evaluate import Model, completions, undisturbed
 from prompt_coevo.demo.results import Share, WordScore
 from prompt_coevo.demo.unnamed.tasks import Questions
@@ -65,12 +66,6 @@ class HeldOut:
         right = self._right(self._answers(model, tokenizer, None))
         asked = self._questions.samples * len(right)
         return {"without instruction": Share(sum(right.values()), asked)}
-
-
-def chat(question: str, instruction: str | None = None) -> list[dict[str, str]]:
-    """Write a conversation that asks the question, after the instruction if there is one."""
-    system = [{"role": "system", "content": instruction}] if instruction else []
-    return [*system, {"role": "user", "content": question}]
 
 
 def sample(

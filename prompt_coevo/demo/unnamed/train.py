@@ -12,11 +12,12 @@ import torch
 import transformers
 import trl
 
+from prompt_coevo.demo.digits import chat
 from prompt_coevo.demo.job import Job
 from prompt_coevo.demo.results import ArmResult, Report
 from prompt_coevo.demo.trainer import quieten
 from prompt_coevo.demo.unnamed.arms import POINTS, ROLLOUTS_PER_STEP
-from prompt_coevo.demo.unnamed.held_out import HeldOut, chat
+from prompt_coevo.demo.unnamed.held_out import HeldOut
 from prompt_coevo.demo.unnamed.load import load_model, load_tokenizer
 from prompt_coevo.demo.unnamed.tasks import Questions
 from prompt_coevo.demo.unnamed.teachers import TeacherName, drawing, teacher

@@ -11,7 +11,7 @@ The laws judge records; nothing here imports torch or a framework.
 from prompt_coevo.testing.adapter.host import AdapterUnderTest, Capability
 from prompt_coevo.testing.adapter.job import Job, Material, reward_of
 from prompt_coevo.testing.adapter.laboratory import Laboratory
-from prompt_coevo.testing.adapter.laws import LAWS, Law
+from prompt_coevo.testing.adapter.law import LAWS, Law
 from prompt_coevo.testing.adapter.record import (
     Evaluated,
     LogProbs,

@@ -17,7 +17,6 @@ class _Once:
 
     def __init__(self, job: Callable[[Laboratory], Job]) -> None:
         self._job = job
-        self.__doc__ = job.__doc__
 
     def __get__(self, lab: Laboratory, owner: object = None) -> Run:
         name = self._job.__name__

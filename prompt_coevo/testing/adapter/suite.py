@@ -8,8 +8,18 @@ from typing import TYPE_CHECKING
 
 from prompt_coevo.testing.adapter.host import AdapterUnderTest
 from prompt_coevo.testing.adapter.laboratory import Laboratory
-from prompt_coevo.testing.adapter.laws import LAWS, Law
+from prompt_coevo.testing.adapter.law import LAWS, Law
 
+# The laws, imported in reading order, which is also the order of their runs' cost.
+# isort: off
+from prompt_coevo.testing.adapter import rollouts as rollouts
+from prompt_coevo.testing.adapter import training as training
+from prompt_coevo.testing.adapter import policy as policy
+from prompt_coevo.testing.adapter import evaluation as evaluation
+from prompt_coevo.testing.adapter import moments as moments
+from prompt_coevo.testing.adapter import refusals as refusals
+
+# isort: on
 if TYPE_CHECKING:
     import pytest
 

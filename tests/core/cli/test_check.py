@@ -101,6 +101,29 @@ def test_a_dataset_that_cannot_be_used_is_a_problem_on_the_page(tmp_path: Path) 
     assert "the training dataset is empty" in page
 
 
+def test_one_question_is_singular(tmp_path: Path) -> None:
+    path = tmp_path / "train.jsonl"
+    path.write_text('{"prompt": "why?", "answer": "so"}\n')
+    _, page, _ = run("--set", "reflection.function=builtins:len", "--data", path)
+    assert "  1 question in 1 shape\n" in page
+    assert "an epoch is 1 question × 8 = 8 training rollouts" in page
+
+
+def test_an_output_that_lacks_a_character_gets_a_question_mark(tmp_path: Path) -> None:
+    path = tmp_path / "train.jsonl"
+    turns = [{"role": role, "content": "x"} for role in ("user", "assistant") * 2]
+    path.write_text(json.dumps({"prompt": [*turns, turns[0]], "answer": "x"}) + "\n")
+    given = ["--set", "reflection.function=builtins:len", "--data", str(path)]
+    told = subprocess.run(
+        [sys.executable, "-P", "-c", "from prompt_coevo.cli import main; main()", "check", *given],
+        capture_output=True,
+        encoding="latin-1",
+        check=False,
+        env={**os.environ, "PYTHONIOENCODING": "latin-1"},
+    )
+    assert "? 3 messages ?" in told.stdout, told.stderr
+
+
 def test_without_questions_settings_and_model_are_looked_at() -> None:
     status, page, _ = run("--set", "reflection.function=builtins:len")
     assert status == 0

@@ -47,10 +47,13 @@ def waves(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_best_is_told_and_explained(waves: Path) -> None:
-    found = json.loads(run("export", waves).stdout)
+    found = json.loads(run("best", waves, "--json").stdout)
     assert found["instruction"] is None
     (best, *_) = found["templates"]
     assert best["solved"] >= 1
+    assert best["rollouts"] > 0
+    assert 0 <= best["mean_reward"] <= 1
+    assert best["evidence"]
     told = run("explain", waves / "coevo", best["id"][:9])
     assert told.returncode == 0
     assert not told.stderr
@@ -70,7 +73,7 @@ def test_the_best_is_told_and_explained(waves: Path) -> None:
         assert part in told.stdout, part
 
 
-def test_the_verdict_is_told_as_json(waves: Path, tmp_path: Path) -> None:
+def test_the_verdict_is_told_as_json(waves: Path) -> None:
     told = json.loads(run("report", waves, "--json").stdout)
     assert told["ended"] is True
     found = told["methods"]["p2o"]
@@ -78,12 +81,6 @@ def test_the_verdict_is_told_as_json(waves: Path, tmp_path: Path) -> None:
     assert "keeps no hard question without templates" in found["sentence"]
     assert found["solved_without_a_template"] + found["hard"] > 0
     assert told["reflection"]["calls"] > 0
-    out = tmp_path / "prompts.json"
-    assert run("export", waves, "--out", str(out)).returncode == 0
-    exported = json.loads(out.read_text("utf-8"))["templates"][0]
-    assert exported["rollouts"] > 0
-    assert 0 <= exported["mean_reward"] <= 1
-    assert exported["evidence"]
 
 
 @pytest.mark.parametrize("other", [["--serve"], ["--out", "page.html"]])
@@ -93,10 +90,34 @@ def test_the_verdict_as_json_writes_no_page(waves: Path, other: list[str]) -> No
 
 def test_the_best_instruction_is_told_with_its_weight(tmp_path: Path) -> None:
     run_in(tmp_path, INSPO)
-    found = json.loads(run("export", tmp_path).stdout)["instruction"]
+    found = json.loads(run("best", tmp_path, "--json").stdout)["instruction"]
     published = (tmp_path / "coevo" / "best_instruction.txt").read_text()
     assert found["text"] == published
     assert f"instruction {found['id']}, weight " in run("best", tmp_path).stdout
+
+
+def test_a_template_of_stream_is_told_without_trials_of_its_own(tmp_path: Path) -> None:
+    joined = {"event": "template_joined", "template": "a", "tried": 1, "solved": 1}
+    reply = {"event": "reply", "request": "r", "call": 1, "text": "x"}
+    uses = {"event": "rewards", "step": 1, "uses": [["q", "a", 1, 1.0]]}
+    write(tmp_path, [reply, checked("a", "x"), joined, uses])
+    told = run("explain", tmp_path, "a").stdout
+    assert "in use (on trial 1 of 1 rollouts succeeded" in told
+    assert "  in 1 rollout of training, on 1 question:\n" in told
+    assert told.endswith("What it cost\n  1 call, 0 tokens in, 0 out, 0.0000 USD\n")
+    assert "template a, solves 1 question:\n" in run("best", tmp_path).stdout
+
+
+def test_a_trial_is_told_once(tmp_path: Path) -> None:
+    judged = {"questions": ["q"], "parent_rewards": [0.0], "rewards": [1.0]}
+    verified = {"event": "candidate_verified", "candidate": "a", "parent": "b", "accepted": True}
+    write(tmp_path, [checked("a", "x"), {**verified, **judged}])
+    told = run("explain", tmp_path, "a").stdout
+    means = "won its trial (mean reward 1 on 1 question, its parent's 0)"
+    assert told.startswith(f"template a: {means}\n")
+    assert "Trial at step 0 against b: it won\n  0 -> 1  q\n" in told
+    assert told.count("mean reward") == 2  # as its state, and as a turn
+    assert "judged in trials: 1\n" in told
 
 
 def test_a_difference_is_told_word_by_word(tmp_path: Path) -> None:
@@ -114,6 +135,7 @@ def test_the_latest_events_are_told_a_line_each(waves: Path) -> None:
     shown = run("tail", waves, "-n", "3").stdout.splitlines()
     assert len(shown) == 3
     assert shown[-1].startswith("0.9  training_ended")
+    assert not [line for line in shown if line.endswith(" ")]
 
 
 def test_what_is_no_event_is_told_as_such(tmp_path: Path) -> None:
@@ -169,9 +191,12 @@ def test_nothing_that_a_model_wrote_acts_on_the_terminal(command: str, tmp_path:
 
 def test_colours_are_for_terminals_that_have_them(tmp_path: Path) -> None:
     write(tmp_path, [checked("aaaa", "one"), checked("bbbb", "two")])
-    for variables, coloured in (({"TERM": "xterm"}, True), ({"TERM": "dumb"}, False)):
-        environment = {**os.environ, **variables}
-        environment.pop("NO_COLOR", None)
+    for variables, coloured in (
+        ({"TERM": "xterm"}, True),
+        ({"TERM": "dumb"}, False),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, False),
+    ):
+        environment = {**os.environ, "NO_COLOR": "", **variables}
         ours, theirs = pty.openpty()
         command = [*COMMAND, "diff", tmp_path, "aaaa", "bbbb"]
         subprocess.run(command, stdout=theirs, stdin=theirs, env=environment, check=True)
@@ -231,7 +256,8 @@ def test_half_a_journal_is_read_and_the_loss_is_told(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-7])
     shown = run("best", tmp_path)
     assert shown.returncode == 0
-    assert shown.stderr.startswith("note: 1 line of the journal cannot be read; the rest is shown")
+    gaps = "unreadable lines: 1, events never written: 0"
+    assert shown.stderr.startswith(f"note: the journal is not whole ({gaps}); the rest is shown")
     assert "template " in shown.stdout
 
 

@@ -177,7 +177,7 @@ def test_failures_of_the_same_word_vote(make_engine: Any) -> None:
     ]
     prompt = prompt_about(make_engine(), *failures)
     for seed in range(20):
-        reply = FactsTeacher(error=0.0, explained=1, seed=seed)(prompt)
+        reply = FactsTeacher(error=0.0, seed=seed)(prompt)
         assert rules_in(reply)[WORD] in both
 
 

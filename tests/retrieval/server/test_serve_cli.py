@@ -106,14 +106,6 @@ def test_a_folder_without_index_and_a_setting_that_cannot_work_are_one_sentence(
         assert errors.count("\n") == 1
 
 
-def test_threads_are_those_of_the_libraries_too(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    assert run("serve", str(tmp_path), "--threads", "3")[0] == 2  # there is no index
-    assert os.environ["OMP_NUM_THREADS"] == "3"
-
-
 def test_a_retriever_of_somebody_else_is_served(strangers: Path) -> None:
     texts = ["Bonn\nA city.", "Isar\nA river."]
     before = os.environ.get("PYTHONPATH")  # an empty entry would be the current folder
@@ -144,6 +136,7 @@ def test_a_retriever_of_somebody_else_is_served(strangers: Path) -> None:
         ([], "say what to serve: either the folder of an index or --retriever NAME"),
         (["folder", "--retriever", "x"], "say what to serve"),
         (["--retriever", "x", "--corpus", "c"], "--corpus is for the folder of an index"),
+        (["--retriever", "x", "--shard", "1"], "--shard is for the folder of an index"),
         (["folder", "--option", "a=1"], "--option has no effect without --retriever"),
         (["--retriever", "x", "--option", "a"], "--option 'a' is not of the form NAME=VALUE"),
         (["--retriever", "x", "--option", "a=1", "--option", "a=2"], "--option a is given twice"),
