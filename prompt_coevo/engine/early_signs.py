@@ -96,9 +96,9 @@ class EarlySigns:
         if self._rewards and self._groups_without >= self._groups * _MANY:
             yield (
                 "groups_without_reward",
-                f"after {self._rounds} rounds, {self._groups} groups: in {self._groups_without} no rollout has "
-                "the deciding reward, so their questions never become hard; let the reward function give "
-                "it for every question, or name another by success.reward",
+                f"after {self._rounds} rounds, {self._groups} groups: in {self._groups_without} no rollout "
+                "has the deciding reward, so their questions never become hard; let the reward function "
+                "give it for every question, or name another by success.reward",
             )
 
     def _given(self, reward: float) -> str:

@@ -46,7 +46,8 @@ class ReflectionSettings(Section):
     api_key: SecretStr | None = None
     """The provider's key; better set in the provider's own environment variable."""
     temperature: float | None = Field(default=1.0, ge=0.0, le=10.0)
-    """Sampling temperature of the reflection model; `null` sends none, for models that accept only their own."""
+    """Sampling temperature of the reflection model. `null` sends none, for models that accept only their
+    own."""
     max_tokens: int = Field(default=4096, ge=1)
     """Longest reply, in tokens; a reply that reaches it is rejected. With `model = "self"` 512 unless
     set."""

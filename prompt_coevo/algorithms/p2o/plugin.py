@@ -167,10 +167,10 @@ class P2O:
         )
         self._last_outcome = (
             f"{result.accepted} of {result.proposals} proposals accepted, {self._in_use} templates for "
-            f"{len(hard_ids)} hard questions; {result.stopped}"
+            f"{len(hard_ids)} hard questions"
         )
         level = logging.WARNING if result.failed else logging.INFO
-        logger.log(level, "search %d: %s", self._searches, self._last_outcome)
+        logger.log(level, "search %d: %s; %s", self._searches, self._last_outcome, result.stopped)
 
     def _without_templates(self, event: str, **fields: str) -> None:
         self._context.note(event, **fields)

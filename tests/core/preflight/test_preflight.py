@@ -646,6 +646,7 @@ def test_a_run_for_nothing_says_so(
     assert event["for_nothing"]
     assert event["text"].startswith(
         "p2o: 0 templates in use after 1 search (0 of 1 proposals accepted, 0 templates for 40 hard "
+        "questions); the reflection model "
     )
     assert "failed 1 of 1 times: AuthenticationError" in event["text"]
     (record,) = [one for one in caplog.records if one.message.startswith("p2o: 0 templates")]

@@ -226,7 +226,9 @@ def test_a_meta_prompt_that_no_method_reads_is_refused(
     make_engine: Any, tmp_path: Path, algorithms: str
 ) -> None:
     model = {"function": len, "meta_prompts": {"history": tmp_path / "x.md"}}
-    with pytest.raises(SettingsError, match=r"meta_prompts\.history has no effect: the proposers of"):
+    with pytest.raises(
+        SettingsError, match=r"meta_prompts\.history has no effect: the proposers of"
+    ):
         make_engine(algorithms=algorithms, reflection=model)
 
 

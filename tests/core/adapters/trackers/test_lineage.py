@@ -57,7 +57,12 @@ VERDICT = {"event": "candidate_verified", "parent": "first", "questions": ["p", 
 def test_a_template_from_its_birth_to_its_end() -> None:
     lineage = Followed(checked("a", step=3))
     row = lineage.rows["a"]
-    assert (row.parent, row.born, row.fate, row.reason) == ("first", 3, "on trial", "it passed the gates")
+    assert (row.parent, row.born, row.fate, row.reason) == (
+        "first",
+        3,
+        "on trial",
+        "it passed the gates",
+    )
     rewards = {"rewards": [1.0, 0.5], "parent_rewards": [0.0, 0.5]}
     lineage.take({**VERDICT, "candidate": "a", "accepted": True, **rewards})
     row = lineage.rows["a"]
