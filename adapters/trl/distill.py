@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from prompt_coevo.adapters.common.distill import swap_prompts
 from prompt_coevo.adapters.common.placed import reached
 from prompt_coevo.adapters.trl.checks import can_tokenize
 from prompt_coevo.adapters.trl.host import Ids, Trainer
@@ -46,7 +45,8 @@ class PromptExchange:
                     "tokenise with the trainer's chat template, or set context_distillation = false"
                 )
         trained = [assignment.train_prompt(prompt) for assignment, prompt in pairs]
-        return swap_prompts(rolled_out, self.tokenize(trained, distilled), distilled)
+        new = iter(self.tokenize(trained, distilled))
+        return [next(new) if ours else ids for ids, ours in zip(rolled_out, distilled, strict=True)]
 
     def check_placed(
         self, assignments: Sequence[Assignment], prompts: Sequence[Prompt], rolled_out: Ids
