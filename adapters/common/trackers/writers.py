@@ -1,4 +1,4 @@
-"""Trackers, through the modules and writers that the trainer has imported and the runs that it has opened."""
+"""Trackers, through the modules that the trainer has imported and the runs that it has opened."""
 
 from __future__ import annotations
 
