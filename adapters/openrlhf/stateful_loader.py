@@ -93,7 +93,7 @@ class StatefulLoader:
             progress = self.progress.to_json()
             ours[STATE] = {"engine": self._engine.state_dict(), "progress": progress}
         if self._texts and (tables := self._texts.due(self._engine.policy_version.step)):
-            ours[TEXTS] = tables.to_json()
+            ours[TEXTS] = tables
         return {**self._loader.state_dict(), **ours, METRICS: self._engine.metrics()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
