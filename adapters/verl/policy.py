@@ -17,12 +17,11 @@ from verl.utils.dataset.rl_dataset import collate_fn
 
 from prompt_coevo.adapters.common.late_texts import LateTexts
 from prompt_coevo.adapters.common.policy import AdapterPolicy, not_all_aborted
+from prompt_coevo.adapters.common.success import Success
 from prompt_coevo.adapters.verl.generation import Dispatcher
 from prompt_coevo.adapters.verl.liveness import Liveness, samplers
 from prompt_coevo.adapters.verl.rollouts import (
-    OWN_REWARD,
     SampledBy,
-    Success,
     Tag,
     collect,
     is_over,
@@ -51,7 +50,7 @@ class VerlPolicy(AdapterPolicy):
         trainer: PPOTrainer,
         dispatcher: Dispatcher,
         sampled_by: SampledBy,
-        success: Success = OWN_REWARD,
+        success: Success,
     ) -> None:
         """Take `sampled_by` to read the policy version from a row's extra fields, and `success` to pick
         the deciding reward."""

@@ -21,6 +21,7 @@ from prompt_coevo.adapters.common.late_texts import LateTexts
 from prompt_coevo.adapters.common.length_gate import check_questions
 from prompt_coevo.adapters.common.open_engine import open_engine
 from prompt_coevo.adapters.common.patching import swapped, wrap
+from prompt_coevo.adapters.common.success import Success
 from prompt_coevo.adapters.common.trackers.texts import Texts, Writing
 from prompt_coevo.adapters.verl.checks import agent_loops, check_config, prompt_limit, workload
 from prompt_coevo.adapters.verl.contract import check_distilled, check_dropping, check_names
@@ -41,7 +42,6 @@ from prompt_coevo.adapters.verl.ratio import (
 from prompt_coevo.adapters.verl.rollouts import (
     ADVICE,
     BEGAN_WITH,
-    Success,
     collect,
     distilled,
     session,
@@ -122,7 +122,7 @@ class Coevolving(PPOTrainer):
             model_config=omega_conf_to_dataclass(model).hf_config,
             initial_policy=model.path,
         )
-        self._success = Success(self._settings.success)
+        self._success = Success(self._settings.success, "the reward's dictionary")
         self._texts, self._writing = Texts(self._engine), Writing()
 
     def fit(self, agent_loop_manager: AgentLoopManagerTQ) -> None:
