@@ -59,6 +59,11 @@ def is_over(tag: Tag) -> bool:
     return _STATUSES[status]
 
 
+def over(tags: Mapping[str, Tag]) -> set[str]:
+    """Return the keys of groups that have ended, successfully or not."""
+    return {key for key, tag in tags.items() if tag.get("is_prompt") and is_over(tag)}
+
+
 def extras_of(rows: TensorDict) -> list[Extra]:
     """Return VeRL's column `extra_fields` row by row, unwrapped where VeRL wraps it."""
     return [getattr(extra, "data", extra) for extra in rows["extra_fields"]]
