@@ -13,11 +13,8 @@ from openrlhf.trainer.ppo_utils.experience import Experience
 from openrlhf.trainer.ppo_utils.samples_generator import SamplesGenerator
 from ray.actor import ActorHandle
 from torchdata.stateful_dataloader import StatefulDataLoader  # type: ignore[import-not-found]
-from transformers import AutoConfig
 
 from prompt_coevo.adapters.common.evaluation import evaluation_assignment
-from prompt_coevo.adapters.common.length_gate import check_questions
-from prompt_coevo.adapters.common.open_engine import open_engine
 from prompt_coevo.adapters.common.patching import swapped
 from prompt_coevo.adapters.common.trackers.texts import Texts
 from prompt_coevo.adapters.openrlhf.checks import workload
@@ -53,24 +50,13 @@ class CoevoSamplesGenerator(SamplesGenerator):
         self, strategy: object, prompts_dataloader: StatefulDataLoader, *args: Any, **kwargs: Any
     ) -> None:
         super().__init__(strategy, prompts_dataloader, *args, **kwargs)
-        settings, model = received(self.args.coevo), self.args.actor.model_name_or_path
+        settings = received(self.args.coevo)
         check_part(prompts_dataloader, "dataset", CoevoPromptDataset)
         self._dataset: CoevoPromptDataset = prompts_dataloader.dataset
-        self._questions = self._dataset.index(settings)
-        limit = self._dataset.prompt_limit()
-        self.engine = open_engine(
-            "openrlhf",
-            settings,
-            self._questions,
-            limit,
-            output_dir=Path(self.args.ckpt.path),
-            tokenizer=self.tokenizer,
-            # OpenRLHF always trusts the model's code, and has loaded it by now.
-            model_config=AutoConfig.from_pretrained(model, trust_remote_code=True),
-            initial_policy=model,
+        self._questions, self.engine = self._dataset.open_engine(
+            settings, Path(self.args.ckpt.path)
         )
         self._may_distill = self.engine.may_distill
-        check_questions(self._questions, limit)
         may_save = partial(may_be_saved, self.args, evaluates=self.eval_dataloader is not None)
         self.prompts_dataloader = StatefulLoader(
             prompts_dataloader, self.engine, may_save, Texts(self.engine)
