@@ -50,7 +50,7 @@ class OpenRLHFPolicy(AdapterPolicy):
         dispatch: Dispatch,
         success: SuccessSettings,
     ) -> None:
-        super().__init__(questions, lambda: self.weights.version())
+        super().__init__(questions)
         self.weights = weights
         self._success = Success(success, "extra_logs")
         self._host = host
@@ -93,7 +93,7 @@ class OpenRLHFPolicy(AdapterPolicy):
 
         The text is decoded now, unless `late` provides it.
         """
-        version = self._version()
+        version = self.weights.version()
         given = None if response is None else response.get("reward")
         if response is None or given is None:
             return aborted(assignment, version)

@@ -54,7 +54,7 @@ class VerlPolicy(AdapterPolicy):
     ) -> None:
         """Take `sampled_by` to read the policy version from a row's extra fields, and `success` to pick
         the deciding reward."""
-        super().__init__(dispatcher.questions, lambda: dispatcher.engine.policy_version)
+        super().__init__(dispatcher.questions)
         self._trainer = trainer
         self._dispatcher = dispatcher
         self._sampled_by = sampled_by
