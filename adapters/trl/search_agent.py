@@ -72,6 +72,11 @@ def exact_match(column: str, metric: Metric = "em") -> Callable[..., list[float]
 def _play(
     prompts: list[Prompt], trainer: trl.GRPOTrainer, settings: SearchAgentSettings
 ) -> Rollouts:
+    if trainer.max_completion_length is None:
+        raise HostError(
+            "the trainer has max_completion_length = None, but the search agent must know how much room an "
+            "episode has for its turns and search results; set it in GRPOConfig, for example to 4600"
+        )
     prompt_ids = trainer._tokenize_prompts(prompts)[0]
     tokenizer = tokenizer_of(trainer.processing_class)
     # TRL counts a completion as truncated unless it ends with an end token. One that ends with an answer
