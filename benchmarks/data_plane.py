@@ -44,10 +44,10 @@ from verl.utils import tensordict_utils as tu
 from prompt_coevo import Coevolution, Settings, hookimpl
 from prompt_coevo.adapters.common.patching import swapped
 from prompt_coevo.adapters.common.questions import QuestionIndex
+from prompt_coevo.adapters.common.success import Success
 from prompt_coevo.adapters.verl.distill import COLUMN
 from prompt_coevo.adapters.verl.generation import Dispatcher
 from prompt_coevo.adapters.verl.ratio import correcting_the_sampler, measuring_plain_rows
-from prompt_coevo.adapters.verl.rollouts import Success
 from prompt_coevo.adapters.verl.trainer import CoevoTrainer
 from prompt_coevo.types import Candidate, MemberPlan
 from worlds.pairs.world import base_policy_path
@@ -244,7 +244,7 @@ def take_in(dispatcher: Dispatcher, engine: Coevolution, keys: list[str], tokeni
     trainer.config = OmegaConf.create({"trainer": {}})
     trainer.tokenizer, trainer.global_steps = tokenizer, 1
     trainer._dispatcher, trainer._engine = dispatcher, engine
-    trainer._success = Success(Settings().success)
+    trainer._success = Success(Settings().success, "the reward's dictionary")
     trainer._observe(keys, {})
 
 

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from prompt_coevo.errors import DatasetError
 from prompt_coevo.placement import Message, Placement, Prompt, RenderedChat
-from prompt_coevo.tokens import Tokenizer, special_tokens
+from prompt_coevo.tokens import Tokenizer, special_tokens, tokenizer_of
 
 Render: TypeAlias = Callable[[Sequence[Message], bool], str]
 """Render a chat as a text; True adds the opening of the assistant's turn."""
@@ -185,7 +185,7 @@ class ChatReader:
     @cached_property  # lazy: a dataset of messages does not need it
     def _marks(self) -> tuple[ChatMarks | None, tuple[str, ...]]:
         """The chat template's marks, and the marks by which a rendered chat is recognised."""
-        tokenizer = getattr(self._processing, "tokenizer", self._processing)
+        tokenizer = tokenizer_of(self._processing)
         begin, end = (getattr(tokenizer, f"{name}_token", None) or "" for name in ("bos", "eos"))
         if not getattr(self._processing, "chat_template", None):
             return None, ()

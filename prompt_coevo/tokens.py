@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from prompt_coevo.placement import Message, Prompt
+
+T = TypeVar("T")
 
 _ROLE_MARK: Final = re.compile(
     r"""\[/?[A-Z][A-Z_]+\] | \[\|\w+\|\]  # [INST], [/INST], [|user|]
@@ -31,17 +33,23 @@ class Tokenizer(Protocol):
     def batch_decode(self, ids: Any, *, skip_special_tokens: bool) -> list[str]: ...
 
 
+def tokenizer_of(processing_class: T) -> T:
+    """Return the tokenizer itself, or the one in the processor of a vision-language model."""
+    found: T = getattr(processing_class, "tokenizer", processing_class)
+    return found
+
+
 def encode(processing_class: Tokenizer, text: str) -> list[int]:
     """Return the ids of a text, without special tokens around it."""
-    tokenizer = getattr(processing_class, "tokenizer", processing_class)
-    ids: list[int] = tokenizer(str(text), add_special_tokens=False)["input_ids"]
+    ids: list[int] = tokenizer_of(processing_class)(str(text), add_special_tokens=False)[
+        "input_ids"
+    ]
     return ids
 
 
 def encode_all(processing_class: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
     """Return the ids of each text, as `encode` does. There must be at least one text."""
-    tokenizer = getattr(processing_class, "tokenizer", processing_class)
-    ids: list[list[int]] = tokenizer(
+    ids: list[list[int]] = tokenizer_of(processing_class)(
         [str(text) for text in texts],  # in a list, tokenizers accept no subclass of `str`
         add_special_tokens=False,
         return_attention_mask=False,
@@ -65,7 +73,7 @@ def special_tokens(processing_class: Tokenizer) -> dict[int, str]:
 
     Unknown words may be encoded as one of them: see `unknown_token`.
     """
-    tokenizer = getattr(processing_class, "tokenizer", processing_class)
+    tokenizer = tokenizer_of(processing_class)
     ids = getattr(tokenizer, "all_special_ids", ())
     found: dict[int, str] = dict(
         zip(ids, getattr(tokenizer, "all_special_tokens", ()), strict=True)
@@ -87,8 +95,7 @@ def role_marks(processing_class: Tokenizer) -> tuple[str, ...]:
 
 def unknown_token(processing_class: Tokenizer) -> int | None:
     """Return the id of unknown words. Some tokenizers, such as GPT-2's, share it with the end of text."""
-    tokenizer = getattr(processing_class, "tokenizer", processing_class)
-    unknown: int | None = getattr(tokenizer, "unk_token_id", None)
+    unknown: int | None = getattr(tokenizer_of(processing_class), "unk_token_id", None)
     return unknown
 
 

@@ -137,19 +137,21 @@ class Assignment:
 
     def rollout_prompt(self, prompt: Prompt) -> Prompt:
         """Return the prompt that the policy sees: `(I, T(x, z))`. String or chat in, same kind out."""
-        return self.placement.place(prompt, self._instruction_text, self._template_text)
+        return self.placement.place(prompt, self.instruction_text, self.template_text)
 
     def train_prompt(self, prompt: Prompt) -> Prompt:
         """Return the prompt of the loss: `(I, x)`, or the rollout's prompt without distillation."""
-        template = None if self.distill else self._template_text
-        return self.placement.place(prompt, self._instruction_text, template)
+        template = None if self.distill else self.template_text
+        return self.placement.place(prompt, self.instruction_text, template)
 
     @property
-    def _instruction_text(self) -> str | None:
+    def instruction_text(self) -> str | None:
+        """The instruction's text, or None without one."""
         return self.instruction.text if self.instruction else None
 
     @property
-    def _template_text(self) -> str | None:
+    def template_text(self) -> str | None:
+        """The template's text, or None without one."""
         return self.template.text if self.template else None
 
     def to_json(self) -> dict[str, JSON]:

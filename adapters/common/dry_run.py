@@ -35,8 +35,7 @@ def dry_run(prepare: Callable[[], Prepared]) -> NoReturn:
     """
     try:
         prepared = prepare()
-        policy = Unsampled(prepared.questions, lambda: prepared.engine.policy_version)
-        page = prepared.engine.preflight(policy, prepared.workload)
+        page = prepared.engine.preflight(Unsampled(prepared.questions), prepared.workload)
     except CoevoError as error:
         raise refused(error) from None
     except Exception as error:  # whatever a trainer raises for a missing path or column

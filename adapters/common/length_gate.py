@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -121,19 +121,3 @@ def tokens_needed(processing_class: Tokenizer, prompts: Sequence[Prompt], **temp
         chats, add_generation_prompt=True, tokenize=True, return_dict=True, **template
     )["input_ids"]
     return max(map(len, ids))
-
-
-def fixed_limit(
-    processing_class: Tokenizer,
-    template: Mapping[str, Any],
-    tokens: int,
-    name: str,
-    leave_out: str = PromptLimit.leave_out,
-) -> PromptLimit:
-    """Build a limit that holds for the whole run, measured by `tokens_needed` with `template`."""
-    return PromptLimit(
-        lambda prompts: tokens_needed(processing_class, prompts, **template),
-        lambda: tokens,
-        name,
-        leave_out,
-    )

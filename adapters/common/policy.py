@@ -26,9 +26,8 @@ class RolloutsFailed(Exception):
 class AdapterPolicy:
     """`prompt_coevo.policy.Policy` without its `rollout`, which each trainer does in its own way."""
 
-    def __init__(self, questions: QuestionIndex, version: Callable[[], PolicyVersion]) -> None:
+    def __init__(self, questions: QuestionIndex) -> None:
         self._questions = questions
-        self._version = version
 
     def question(self, question_id: str) -> Question:
         """Return the question with this id. Raises KeyError."""

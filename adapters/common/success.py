@@ -93,39 +93,41 @@ def scaled(reward: float, settings: SuccessSettings) -> float:
     return round((reward - settings.low) / (settings.high - settings.low), 6)
 
 
-class Reported:
-    """Reads the deciding reward from the values that came with a rollout's reward.
+class Success:
+    """The deciding reward, by the settings: the trainer's own, or one of the values that came with it.
 
-    `where` names the place, for the error.
+    `where` names the place of these values, for errors.
     """
 
-    def __init__(self, name: str, where: str) -> None:
-        self._name = name
+    def __init__(self, settings: SuccessSettings, where: str) -> None:
+        self._settings = settings
         self._where = where
         self._missing = 0
         self._known: dict[str, None] = {}
 
-    def read(self, values: Mapping[str, Any] | None) -> float:
-        """Return the reward, or NaN for a rollout without it.
+    def of(self, own: object, values: Mapping[str, object]) -> float:
+        """Return a rollout's deciding reward, from 0 to 1, or NaN if `values` lack it.
 
-        Raises HostError if the value is not a number, or if the first 64 rollouts all lack it.
+        Raises HostError if it is not a number, or if the first 64 rollouts all lack it.
         """
-        found = (values or {}).get(self._name)
+        name = self._settings.reward
+        found = own if name is None else values.get(name)
         if found is not None:
             self._missing = -1
-            return self._number(found)
+            return scaled(self._number(found), self._settings)
         if self._missing >= 0:
             self._missing += 1
-            self._known.update(dict.fromkeys(map(str, values or ())))
+            self._known.update(dict.fromkeys(map(str, values)))
             if self._missing == _ENOUGH:
                 known = ", ".join(self._known) or "nothing"
                 raise HostError(
-                    f"none of the first {_ENOUGH} rollouts has success.reward = {self._name!r} in "
+                    f"none of the first {_ENOUGH} rollouts has success.reward = {name!r} in "
                     f"{self._where}; they have {known}; name one of these, or leave it out"
                 )
         return math.nan
 
     def _number(self, found: Any) -> float:
+        kind = type(found).__name__
         try:
             if hasattr(found, "flatten"):  # a tensor or an array
                 (found,) = found.flatten()
@@ -135,7 +137,8 @@ class Reported:
                 return float(found)
         except (TypeError, ValueError, OverflowError):
             pass
-        raise HostError(
-            f"success.reward = {self._name!r} is a {type(found).__name__} in {self._where}; give it a "
-            "number"
-        )
+        if (name := self._settings.reward) is None:
+            raise HostError(
+                f"the reward of a rollout is a {kind}; give it a number, or name another in success.reward"
+            )
+        raise HostError(f"success.reward = {name!r} is a {kind} in {self._where}; give it a number")

@@ -1,4 +1,4 @@
-"""The OpenRLHF names that this adapter relies on, checked before training.
+"""The OpenRLHF version and names that this adapter relies on, checked before training.
 
 Most are replaced or overridden. If OpenRLHF renamed one, training would silently go without a part of ours.
 """
@@ -6,7 +6,9 @@ Most are replaced or overridden. If OpenRLHF renamed one, training would silentl
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Iterable, Mapping
+from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 from typing import Final
 
@@ -63,6 +65,18 @@ _NAMES: Final[Mapping[str, Iterable[str]]] = {
         "PPOTrainerAsync.fit",
     ),
 }
+
+
+def check_version() -> None:
+    """Raise HostError unless OpenRLHF is at least 0.11.2 and below 0.12."""
+    try:
+        found = version("openrlhf")
+    except PackageNotFoundError:  # a folder on the path, which is not installed
+        found = "without a version"
+    if not (0, 11, 2) <= tuple(map(int, re.findall(r"\d+", found)[:3])) < (0, 12):
+        raise HostError(
+            f"openrlhf {found} is not supported, because its flags and internals differ; {ADVICE}"
+        )
 
 
 def check_names() -> None:

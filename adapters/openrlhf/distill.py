@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from prompt_coevo.adapters.common.distill import TokenRow
 from prompt_coevo.adapters.common.placed import reached
 from prompt_coevo.adapters.openrlhf.host import Response
 from prompt_coevo.adapters.openrlhf.prompt_ids import PromptIds
@@ -40,16 +39,23 @@ def exchange_prompt(
 ) -> None:
     """Rewrite a response as if it had been sampled under `prompt` instead of the ids `rolled_out`.
 
-    Changes the response and its lists in place. Raises HostError if it does not begin with these ids.
+    Raises HostError if it does not begin with these ids: the prompt was cut off, or an agent edited it.
     """
     tokens, ranges = response["observation_tokens"], response["action_ranges"]
-    row = TokenRow(tokens, ranges, response["rollout_log_probs"]).exchanged(
-        rolled_out,
-        prompt_ids,
-        "an agent must hand on the prompt unchanged, as reset() does with the observation (or set "
-        "--coevo.context_distillation false)",
-    )
+    log_probs, start = response["rollout_log_probs"], len(rolled_out)
+    starts = [first for first, _ in ranges]
+    if list(tokens[:start]) != list(rolled_out) or (
+        starts and not start == starts[0] == min(starts)
+    ):
+        raise HostError(
+            "a response does not begin with the prompt that it was asked for, so the prompt cannot be "
+            "exchanged for the question: an agent must hand on the prompt unchanged, as reset() does with "
+            "the observation (or set --coevo.context_distillation false)"
+        )
     response["prompt"] = prompt
-    response["observation_tokens"] = row.ids
-    response["action_ranges"] = row.ranges
-    response["rollout_log_probs"] = row.log_probs
+    if list(prompt_ids) != list(rolled_out):
+        shift = len(prompt_ids) - start
+        response["observation_tokens"] = [*prompt_ids, *tokens[start:]]
+        response["action_ranges"] = [(first + shift, last + shift) for first, last in ranges]
+        if log_probs:
+            response["rollout_log_probs"] = [0.0] * len(prompt_ids) + [*log_probs[start:]]

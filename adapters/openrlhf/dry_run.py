@@ -6,11 +6,8 @@ from types import SimpleNamespace
 
 import openrlhf.trainer.ppo_trainer as sync
 from openrlhf.utils.utils import get_tokenizer
-from transformers import AutoConfig
 
 from prompt_coevo.adapters.common.dry_run import Prepared
-from prompt_coevo.adapters.common.length_gate import check_questions
-from prompt_coevo.adapters.common.open_engine import open_engine
 from prompt_coevo.adapters.common.patching import swapped
 from prompt_coevo.adapters.openrlhf.checks import workload
 from prompt_coevo.adapters.openrlhf.host import Arguments
@@ -20,7 +17,6 @@ from prompt_coevo.settings import Settings
 
 def prepare(args: Arguments, settings: Settings) -> Prepared:
     """Read model and training dataset as the trainer does. Raises whatever reading them raises."""
-    path = args.actor.model_name_or_path
     # OpenRLHF's strategy needs Ray and DeepSpeed; these are the parts of it that reading data uses.
     strategy = SimpleNamespace(
         args=args,
@@ -29,20 +25,8 @@ def prepare(args: Arguments, settings: Settings) -> Prepared:
         setup_dataloader=lambda dataset, *_, **__: dataset,
     )
     fast = not args.data.disable_fast_tokenizer
-    tokenizer = get_tokenizer(path, None, "left", strategy, use_fast=fast)
+    tokenizer = get_tokenizer(args.actor.model_name_or_path, None, "left", strategy, use_fast=fast)
     with swapped(sync, "PromptDataset", CoevoPromptDataset):
         dataset, _, _ = sync.prepare_datasets(strategy, tokenizer)
-    questions, limit = dataset.index(settings), dataset.prompt_limit()
-    engine = open_engine(
-        "openrlhf",
-        settings,
-        questions,
-        limit,
-        output_dir=None,
-        tokenizer=tokenizer,
-        # OpenRLHF always trusts the model's code, and has loaded it by now.
-        model_config=AutoConfig.from_pretrained(path, trust_remote_code=True),
-        initial_policy=path,
-    )
-    check_questions(questions, limit)
+    questions, engine = dataset.open_engine(settings, None)
     return Prepared(engine, questions, workload(args, len(dataset), len(questions)))

@@ -13,14 +13,10 @@ from openrlhf.trainer.ppo_utils.experience import Experience
 from openrlhf.trainer.ppo_utils.samples_generator import SamplesGenerator
 from ray.actor import ActorHandle
 from torchdata.stateful_dataloader import StatefulDataLoader  # type: ignore[import-not-found]
-from transformers import AutoConfig
 
 from prompt_coevo.adapters.common.evaluation import evaluation_assignment
-from prompt_coevo.adapters.common.length_gate import check_questions
-from prompt_coevo.adapters.common.open_engine import open_engine
 from prompt_coevo.adapters.common.patching import swapped
 from prompt_coevo.adapters.common.trackers.texts import Texts
-from prompt_coevo.adapters.openrlhf.checkpoint import may_be_saved
 from prompt_coevo.adapters.openrlhf.checks import workload
 from prompt_coevo.adapters.openrlhf.contract import ADVICE, check_keys, check_part
 from prompt_coevo.adapters.openrlhf.distill import check_placed, train_on
@@ -28,14 +24,13 @@ from prompt_coevo.adapters.openrlhf.groups import TAG, Asked, dispatch_groups
 from prompt_coevo.adapters.openrlhf.host import Reference, Response
 from prompt_coevo.adapters.openrlhf.late_texts import BatchTexts
 from prompt_coevo.adapters.openrlhf.policy import OpenRLHFPolicy, while_engines_live
-from prompt_coevo.adapters.openrlhf.progress import Progress
 from prompt_coevo.adapters.openrlhf.prompt_ids import PromptIds
 from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
 from prompt_coevo.adapters.openrlhf.ratio import DISTILLED, UNPUNISHED
 from prompt_coevo.adapters.openrlhf.second_pass import ROLLED_OUT, entry
 from prompt_coevo.adapters.openrlhf.sent_settings import received
 from prompt_coevo.adapters.openrlhf.shared_tokenizer import SharedTokenizer
-from prompt_coevo.adapters.openrlhf.stateful_loader import StatefulLoader
+from prompt_coevo.adapters.openrlhf.stateful_loader import StatefulLoader, may_be_saved
 from prompt_coevo.adapters.openrlhf.weights import LockedWeights, Weights
 from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment, Rollout
@@ -55,27 +50,16 @@ class CoevoSamplesGenerator(SamplesGenerator):
         self, strategy: object, prompts_dataloader: StatefulDataLoader, *args: Any, **kwargs: Any
     ) -> None:
         super().__init__(strategy, prompts_dataloader, *args, **kwargs)
-        settings, model = received(self.args.coevo), self.args.actor.model_name_or_path
+        settings = received(self.args.coevo)
         check_part(prompts_dataloader, "dataset", CoevoPromptDataset)
         self._dataset: CoevoPromptDataset = prompts_dataloader.dataset
-        self._questions = self._dataset.index(settings)
-        limit = self._dataset.prompt_limit()
-        self.engine = open_engine(
-            "openrlhf",
-            settings,
-            self._questions,
-            limit,
-            output_dir=Path(self.args.ckpt.path),
-            tokenizer=self.tokenizer,
-            # OpenRLHF always trusts the model's code, and has loaded it by now.
-            model_config=AutoConfig.from_pretrained(model, trust_remote_code=True),
-            initial_policy=model,
+        self._questions, self.engine = self._dataset.open_engine(
+            settings, Path(self.args.ckpt.path)
         )
         self._may_distill = self.engine.may_distill
-        check_questions(self._questions, limit)
         may_save = partial(may_be_saved, self.args, evaluates=self.eval_dataloader is not None)
         self.prompts_dataloader = StatefulLoader(
-            prompts_dataloader, self.engine, Progress(), may_save, Texts(self.engine)
+            prompts_dataloader, self.engine, may_save, Texts(self.engine)
         )
         self._lent = SharedTokenizer(ray.put(self.tokenizer))
         weights = Weights(self.engine)

@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from prompt_coevo.adapters.common.dry_run import dry_run
 from prompt_coevo.adapters.common.refused import refused
 from prompt_coevo.adapters.openrlhf.checks import check_arguments
-from prompt_coevo.adapters.openrlhf.contract import check_names
+from prompt_coevo.adapters.openrlhf.contract import check_names, check_version
 from prompt_coevo.adapters.openrlhf.host import Arguments
 from prompt_coevo.adapters.openrlhf.sent_settings import sent
-from prompt_coevo.adapters.openrlhf.versions import check_version
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.settings import Settings
@@ -23,7 +22,7 @@ def install(values: Mapping[str, object]) -> None:
     OpenRLHF looks up its trainers and `hierarchize` when they are needed, so replacing these names is
     enough. Raises SettingsError, HostError, PluginError or MissingExtraError.
     """
-    check_version("openrlhf", "0.11.2", "0.12")  # flags and internals change within 0.11
+    check_version()
     settings = Settings(**values)
     Coevolution.check(settings)
     check_names()

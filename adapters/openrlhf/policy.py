@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import TypeAlias
 
 import ray
-import torch
 from openrlhf.trainer.ppo_utils.samples_generator import SamplesGenerator
 from openrlhf.trainer.ray.vllm_engine import batch_vllm_engine_call
 
@@ -19,7 +18,7 @@ from prompt_coevo.adapters.common.policy import (
     sampled_alike,
 )
 from prompt_coevo.adapters.common.questions import QuestionIndex
-from prompt_coevo.adapters.common.success import Reported, scaled
+from prompt_coevo.adapters.common.success import Success
 from prompt_coevo.adapters.openrlhf.contract import ADVICE
 from prompt_coevo.adapters.openrlhf.host import TOOL_ERROR, Dispatch, Reference, Response
 from prompt_coevo.adapters.openrlhf.late_texts import begins
@@ -51,11 +50,9 @@ class OpenRLHFPolicy(AdapterPolicy):
         dispatch: Dispatch,
         success: SuccessSettings,
     ) -> None:
-        super().__init__(questions, lambda: self.weights.version())
+        super().__init__(questions)
         self.weights = weights
-        self._success = success
-        name = success.reward
-        self._reported = None if name is None else Reported(name, "extra_logs")
+        self._success = Success(success, "extra_logs")
         self._host = host
         self._dataset = dataset
         self._dispatch = dispatch
@@ -96,22 +93,20 @@ class OpenRLHFPolicy(AdapterPolicy):
 
         The text is decoded now, unless `late` provides it.
         """
-        version = self._version()
+        version = self.weights.version()
         given = None if response is None else response.get("reward")
         if response is None or given is None:
             return aborted(assignment, version)
         text = late or self._decoded(response)
         extra, scores = response.get("extra_logs") or {}, response.get("scores")
-        if self._reported is not None:
-            reward = self._reported.read({"reward": given, "scores": scores, **extra})
-        else:
-            # `reward` is what OpenRLHF trains on; it filters groups by `scores` where an executor has them.
-            reward = _number(given if scores is None else scores)
+        # `reward` is what OpenRLHF trains on; it filters groups by `scores` where an executor has them.
+        own = given if scores is None else scores
+        reward = self._success.of(own, {"reward": given, "scores": scores, **extra})
         failed = float(extra.get(TOOL_ERROR, 0.0)) > 0
         return Rollout.scored(
             assignment,
             text,
-            scaled(reward, self._success),
+            reward,
             version,
             "tool_error" if failed else None,
         )
@@ -157,13 +152,6 @@ def while_engines_live() -> Iterator[None]:
             "ran out of memory); start the command again with --ckpt.load_enable to resume from the last "
             "checkpoint"
         ) from error
-
-
-def _number(given: float | torch.Tensor | list[float]) -> float:
-    """Read a number, a tensor, or, from a reward server, a list."""
-    if isinstance(given, float | int):
-        return float(given)
-    return float(torch.as_tensor(given).flatten()[0].item())
 
 
 def _result(reference: Reference, failed: list[str]) -> Response | None:

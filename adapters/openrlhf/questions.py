@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from datasets import Dataset
 from openrlhf.datasets import PromptDataset
+from transformers import AutoConfig
 
 from prompt_coevo.adapters.common.columns import index_columns
-from prompt_coevo.adapters.common.length_gate import PromptLimit, tokens_needed
+from prompt_coevo.adapters.common.length_gate import PromptLimit, check_questions, tokens_needed
+from prompt_coevo.adapters.common.open_engine import open_engine
 from prompt_coevo.adapters.common.questions import QuestionIndex, content_id
 from prompt_coevo.adapters.common.rows import Row
 from prompt_coevo.adapters.openrlhf.placed_text import PlacedPrompt
 from prompt_coevo.adapters.openrlhf.row_lookup import RowLookup
+from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.placement import Prompt
 from prompt_coevo.rendered import ChatReader
 from prompt_coevo.settings import Settings
@@ -119,3 +123,24 @@ class CoevoPromptDataset(PromptDataset):
             lambda: room,
             "--data.max_len leaves room for",
         )
+
+    def open_engine(
+        self, settings: Settings, output_dir: Path | None
+    ) -> tuple[QuestionIndex, Coevolution]:
+        """Index this dataset, for training, and build the engine on it. Raises DatasetError, or HostError
+        for a question that is too long, and whatever `open_engine` raises."""
+        questions, limit = self.index(settings), self.prompt_limit()
+        check_questions(questions, limit)
+        model = self.strategy.args.actor.model_name_or_path
+        engine = open_engine(
+            "openrlhf",
+            settings,
+            questions,
+            limit,
+            output_dir=output_dir,
+            tokenizer=self.tokenizer,
+            # OpenRLHF always trusts the model's code, and has loaded it by now.
+            model_config=AutoConfig.from_pretrained(model, trust_remote_code=True),
+            initial_policy=model,
+        )
+        return questions, engine

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from prompt_coevo.adapters.common.checkpoint import starts_anew
 from prompt_coevo.adapters.common.due import Due
 from prompt_coevo.adapters.common.trackers.texts import Texts
+from prompt_coevo.adapters.openrlhf.host import Arguments
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.errors import StateError
 
@@ -20,10 +23,39 @@ METRICS: Final = "prompt_coevo_metrics"
 TEXTS: Final = "prompt_coevo_texts"
 """The entry with the tables that are due in the trainer's trackers, if there are any."""
 
-D = TypeVar("D", bound=Due)
+
+@dataclass
+class Progress(Due):
+    """For trainers without a hook after a step or an episode: the next generation makes up for both.
+
+    `batches` were handed over for training so far; `prompts_in_episode` were drawn in this episode (one
+    pass over the dataset), whether or not dynamic filtering left any.
+    """
+
+    batches: int = 0
+    prompts_in_episode: int = 0
+
+    def generated(self, *, prompts: int, trained: bool, exhausted: bool) -> None:
+        """Record a finished generation. An episode that divides evenly ends with an extra, empty one."""
+        self.prompts_in_episode += prompts
+        if trained:
+            self.batches += 1
+            self.step_due = True
+        if exhausted and self.prompts_in_episode:
+            self.epoch_due = True
+            self.prompts_in_episode = 0
 
 
-class StatefulLoader(Generic[D]):
+def may_be_saved(args: Arguments, progress: Progress, *, evaluates: bool) -> bool:
+    """Tell when OpenRLHF may write a checkpoint: after saving steps and evaluations, and always if
+    evaluations may lag behind."""
+    if evaluates and args.train.async_enable and math.isfinite(args.eval.steps):
+        return True
+    steps = [args.ckpt.save_steps, *([args.eval.steps] if evaluates else [])]
+    return not all(progress.batches % step for step in steps)
+
+
+class StatefulLoader:
     """A proxy for a dataloader that adds the engine's state to `state_dict()` and delegates the rest.
 
     `progress` is what the engine has not been told of yet; it is saved, too. `may_be_saved` tells whether
@@ -35,13 +67,12 @@ class StatefulLoader(Generic[D]):
         self,
         loader: StatefulDataLoader,
         engine: Coevolution,
-        progress: D,
-        may_be_saved: Callable[[D], bool],
+        may_be_saved: Callable[[Progress], bool],
         texts: Texts | None = None,
     ) -> None:
         self._loader = loader
         self._engine = engine
-        self.progress = progress
+        self.progress = Progress()
         self._may_be_saved = may_be_saved
         self._texts = texts
         self._progress_unknown = False
@@ -62,7 +93,7 @@ class StatefulLoader(Generic[D]):
             progress = self.progress.to_json()
             ours[STATE] = {"engine": self._engine.state_dict(), "progress": progress}
         if self._texts and (tables := self._texts.due(self._engine.policy_version.step)):
-            ours[TEXTS] = tables.to_json()
+            ours[TEXTS] = tables
         return {**self._loader.state_dict(), **ours, METRICS: self._engine.metrics()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -76,7 +107,7 @@ class StatefulLoader(Generic[D]):
             return
         ours, where = state[STATE], "the checkpoint's data loader state"
         try:
-            self.progress = type(self.progress)(**ours["progress"])
+            self.progress = Progress(**ours["progress"])
             engine = ours["engine"]
         except (LookupError, TypeError) as error:
             raise StateError(

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from prompt_coevo.adapters.common.trackers import wandb
-from prompt_coevo.adapters.common.trackers.tensorboard import TensorBoard
 from prompt_coevo.adapters.common.trackers.texts import Tracker
+from prompt_coevo.adapters.common.trackers.writers import TensorBoard, wandb_run
 
 if TYPE_CHECKING:
     from openrlhf.utils.logging_utils import TensorboardLogger, WandbLogger
@@ -21,6 +20,6 @@ def open_trackers(
 ) -> Iterator[Tracker]:
     """Yield the trackers of a run; a logger that the run lacks is None."""
     if wandb_logger is not None:
-        yield from wandb.open_run(wandb_logger.handle, _AXIS)
+        yield from wandb_run(wandb_logger.handle, _AXIS)
     if tensorboard_logger is not None:
         yield TensorBoard(tensorboard_logger.writer)

@@ -10,7 +10,6 @@ import ray
 from ray.actor import ActorHandle
 
 from prompt_coevo.adapters.common.ratio_tensors import TEMPLATE_EFFECT
-from prompt_coevo.adapters.common.trackers.tables import Tables
 from prompt_coevo.adapters.common.trackers.texts import Writing
 from prompt_coevo.adapters.openrlhf.contract import ADVICE, check_part
 from prompt_coevo.adapters.openrlhf.generation import CoevoSamplesGenerator
@@ -91,7 +90,7 @@ class _Logs(_TakesOurs):
         )
         if tables is not None:
             trackers = open_trackers(self.wandb_logger, self.tensorboard_logger)
-            self._writing.write(Tables.from_json(tables), global_step, trackers)
+            self._writing.write(tables, global_step, trackers)
 
 
 class CoevoTrainer(_Generates, _Logs, class_of(sync.PPOTrainer)):  # type: ignore[misc]

@@ -10,7 +10,7 @@ from trl import GRPOTrainer, RLOOTrainer
 
 from prompt_coevo.adapters.common.length_gate import PromptLimit, tokens_needed
 from prompt_coevo.adapters.common.questions import QuestionIndex
-from prompt_coevo.adapters.trl.host import Trainer
+from prompt_coevo.adapters.trl.host import Trainer, has_own_rollouts
 from prompt_coevo.adapters.trl.streams import is_stream
 from prompt_coevo.errors import HostError
 from prompt_coevo.markers import PROJECT
@@ -64,9 +64,8 @@ def check_trainer(trainer: Trainer) -> None:
 def check_prompts(trainer: Trainer, questions: QuestionIndex) -> None:
     """Raise HostError for prompts that this model and its tokenizer cannot take."""
     prompts = questions.longest_prompts()
-    own_rollouts = getattr(trainer, "rollout_func", None) is not None
     if not can_tokenize(trainer, prompts):
-        if own_rollouts:
+        if has_own_rollouts(trainer):
             return
         raise HostError(
             "the prompts of the training dataset are chats, and the tokenizer has no chat template; give "

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from prompt_coevo.adapters.common.distill import swap_prompts
 from prompt_coevo.adapters.common.placed import reached
 from prompt_coevo.adapters.trl.checks import can_tokenize
-from prompt_coevo.adapters.trl.host import Ids, Trainer
+from prompt_coevo.adapters.trl.host import Ids, Trainer, has_own_rollouts
 from prompt_coevo.errors import HostError
 from prompt_coevo.placement import Prompt
 from prompt_coevo.types import Assignment
@@ -37,7 +36,7 @@ class PromptExchange:
             return rolled_out
         pairs = list(zip(assignments, prompts, strict=True))
         # A user's rollout_func may tokenise in its own way; then we cannot know the ids of x.
-        if getattr(self._trainer, "rollout_func", None) is not None:
+        if has_own_rollouts(self._trainer):
             placed = [assignment.rollout_prompt(prompt) for assignment, prompt in pairs]
             if self.tokenize(placed, distilled) != _chosen(rolled_out, distilled):
                 raise HostError(
@@ -46,7 +45,8 @@ class PromptExchange:
                     "tokenise with the trainer's chat template, or set context_distillation = false"
                 )
         trained = [assignment.train_prompt(prompt) for assignment, prompt in pairs]
-        return swap_prompts(rolled_out, self.tokenize(trained, distilled), distilled)
+        new = iter(self.tokenize(trained, distilled))
+        return [next(new) if ours else ids for ids, ours in zip(rolled_out, distilled, strict=True)]
 
     def check_placed(
         self, assignments: Sequence[Assignment], prompts: Sequence[Prompt], rolled_out: Ids
@@ -62,7 +62,7 @@ class PromptExchange:
             return
         self._has_checked = True
         # `apply` compares all tokens of what a rollout_func samples and is distilled.
-        own = getattr(self._trainer, "rollout_func", None) is not None
+        own = has_own_rollouts(self._trainer)
         tokenizer = self._trainer.processing_class
         rows = zip(assignments, rolled_out, strict=True)
         if not all((own and one.distilled) or reached(tokenizer, ids, one) for one, ids in rows):

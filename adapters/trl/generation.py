@@ -21,7 +21,14 @@ from prompt_coevo.adapters.common.success import scaled
 from prompt_coevo.adapters.trl.contract import check_names, check_rows, marks_of
 from prompt_coevo.adapters.trl.distill import PromptExchange
 from prompt_coevo.adapters.trl.environments import Environments
-from prompt_coevo.adapters.trl.host import VERSIONS, Batch, Generated, Ids, Trainer
+from prompt_coevo.adapters.trl.host import (
+    VERSIONS,
+    Batch,
+    Generated,
+    Ids,
+    Trainer,
+    has_own_rollouts,
+)
 from prompt_coevo.adapters.trl.late_rows import LateRows
 from prompt_coevo.adapters.trl.policy import Answered, TrlPolicy
 from prompt_coevo.adapters.trl.ranked_engine import RankedEngine, RankedPlan
@@ -32,7 +39,7 @@ from prompt_coevo.errors import HostError
 from prompt_coevo.placement import Prompt
 from prompt_coevo.rendered import ChatReader
 from prompt_coevo.settings import Settings
-from prompt_coevo.types import Assignment, Candidate
+from prompt_coevo.types import Assignment
 
 STATUS: Final = "coevo_status"
 """Under this key a `rollout_func` may return what happened to each rollout, such as `tool_error`."""
@@ -221,7 +228,7 @@ class GenerationAdapter:
         plan."""
         needed, current = {"_generate", "_calculate_rewards"}, self._round
         mixed = current is not None and current.mixed_somewhere
-        if self._trainer.use_vllm and mixed and not _own_rollouts(self._trainer):
+        if self._trainer.use_vllm and mixed and not has_own_rollouts(self._trainer):
             needed.add("_generate_single_turn")
         past = sorted(needed - self._reached)
         if past or current is None:
@@ -245,14 +252,5 @@ class GenerationAdapter:
         """Add columns to the completions table. Rows without a candidate get None, so columns line up."""
         if getattr(self._trainer, "log_completions", False):
             log = self._trainer._log_completion_extra
-            log("coevo_instruction", [_text(one.instruction) for one in self._assigned])
-            log("coevo_template", [_text(one.template) for one in self._assigned])
-
-
-def _own_rollouts(trainer: Trainer) -> bool:
-    """Check for a user's `rollout_func`, which samples as it likes."""
-    return getattr(trainer, "rollout_func", None) is not None
-
-
-def _text(candidate: Candidate | None) -> str | None:
-    return candidate.text if candidate else None
+            log("coevo_instruction", [one.instruction_text for one in self._assigned])
+            log("coevo_template", [one.template_text for one in self._assigned])

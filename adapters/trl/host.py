@@ -82,9 +82,6 @@ class Trainer(Protocol):
     def _log_completion_extra(self, column: str, values: Sequence[str | None]) -> None: ...
 
 
-def tokenizer_of(trainer: Trainer) -> PreTrainedTokenizerBase:
-    """Return the trainer's tokenizer. A vision-language model has a processor with the tokenizer in it."""
-    found: PreTrainedTokenizerBase = getattr(
-        trainer.processing_class, "tokenizer", trainer.processing_class
-    )
-    return found
+def has_own_rollouts(trainer: Trainer) -> bool:
+    """Check for a user's `rollout_func`, which samples as it likes."""
+    return getattr(trainer, "rollout_func", None) is not None

@@ -14,9 +14,10 @@ from typing import TypeVar
 import torch
 
 from prompt_coevo.adapters.common.patching import swapped
-from prompt_coevo.adapters.trl.host import Generated, Trainer, tokenizer_of
+from prompt_coevo.adapters.trl.host import Generated, Trainer, has_own_rollouts
 from prompt_coevo.errors import OutOfStep
 from prompt_coevo.placement import Prompt
+from prompt_coevo.tokens import tokenizer_of
 
 T = TypeVar("T")
 
@@ -90,14 +91,14 @@ class Lockstep:
             trainer.use_vllm
             or trainer.is_deepspeed_enabled
             or trainer.is_fsdp_enabled
-            or getattr(trainer, "rollout_func", None) is not None
+            or has_own_rollouts(trainer)
         )
 
     @contextmanager
     def _ends_at_once(self, rows: int) -> Iterator[None]:
         """Replace sampling by completions that end at once. RLOOTrainer has no `rollout_func`."""
         trainer = self._trainer
-        ended = [[tokenizer_of(trainer).eos_token_id]] * rows
+        ended = [[tokenizer_of(trainer.processing_class).eos_token_id]] * rows
         if not hasattr(trainer, "rollout_func"):
             with swapped(trainer, "_generate_single_turn", lambda *_, **__: ended):
                 yield

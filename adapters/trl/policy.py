@@ -41,7 +41,7 @@ class TrlPolicy(RankedPolicy):
     def __init__(
         self, trainer: Trainer, questions: QuestionIndex, engine: RankedEngine, seed: int
     ) -> None:
-        super().__init__(questions, engine, seed, "trl/rollouts")
+        super().__init__(questions, engine, seed)
         self._trainer = trainer
         self.active: list[RolloutRequest] | None = None
         """The requests that the trainer is generating for right now."""

@@ -42,18 +42,15 @@ _Order: TypeAlias = tuple[list[RolloutRequest], Sampling, PolicyVersion]
 class RankedPolicy(AdapterPolicy, ABC):
     """Distributes the rollouts that the engine asks for over the ranks.
 
-    The engine, on rank 0, calls `rollout` within `lead`; the other ranks serve it meanwhile. `stream`
-    names the random numbers of `next_seed`.
+    The engine, on rank 0, calls `rollout` within `lead`; the other ranks serve it meanwhile. `seed` is that
+    of the random numbers of `next_seed`.
     """
 
-    def __init__(
-        self, questions: QuestionIndex, engine: RankedEngine, seed: int, stream: str
-    ) -> None:
-        super().__init__(questions, lambda: engine.policy_version)
-        self._engine = engine.engine
+    def __init__(self, questions: QuestionIndex, engine: RankedEngine, seed: int) -> None:
+        super().__init__(questions)
+        self._engine = engine
         self._ranks = engine.ranks
         self._seed = seed
-        self._stream = stream
         self._calls = 0
 
     @abstractmethod
@@ -76,12 +73,13 @@ class RankedPolicy(AdapterPolicy, ABC):
         Every rank calls this. An error on rank 0 ends all ranks, the others with HostError. Raises
         OutOfStep.
         """
-        if self._engine is None:
+        engine = self._engine.engine
+        if engine is None:
             self._serve()
             return
         try:
             with self._ranks.waited_for():
-                action(self._engine)
+                action(engine)
         except OutOfStep:
             raise  # no rank listens any more
         except BaseException as error:
@@ -100,7 +98,7 @@ class RankedPolicy(AdapterPolicy, ABC):
                 raise KeyError(request.assignment.question_id)
 
         def on_all_ranks(same: list[RolloutRequest], sampling: Sampling) -> list[Rollout]:
-            order: _Order = (same, sampling, self._version())
+            order: _Order = (same, sampling, self._engine.policy_version)
             self._ranks.broadcast(order)
             scored = _all_of(self._share(*order))
             return [
@@ -112,7 +110,7 @@ class RankedPolicy(AdapterPolicy, ABC):
 
     def next_seed(self, version: PolicyVersion) -> int:
         """Return a seed for one call of the sampler; without it all calls would sample alike."""
-        rng = counter_rng(self._seed, self._stream, version.step, self._calls, self._ranks.rank)
+        rng = counter_rng(self._seed, "trl/rollouts", version.step, self._calls, self._ranks.rank)
         self._calls += 1
         return int(rng.integers(1 << 62))
 

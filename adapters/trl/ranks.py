@@ -135,7 +135,3 @@ class Ranks:
 
             self._group = dist.new_group(backend="gloo", timeout=self._patience)
         return self._group
-
-
-ALONE: Final = Ranks(0, 1, timedelta(0))
-"""The ranks of a run with a single process."""

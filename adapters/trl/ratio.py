@@ -23,8 +23,9 @@ from prompt_coevo.adapters.common.ratio_tensors import (
     without_template,
 )
 from prompt_coevo.adapters.trl.contract import check_batch, check_width
-from prompt_coevo.adapters.trl.host import VERSIONS, Batch, Ids, Logps, Trainer, tokenizer_of
+from prompt_coevo.adapters.trl.host import VERSIONS, Batch, Ids, Logps, Trainer
 from prompt_coevo.settings import Settings
+from prompt_coevo.tokens import tokenizer_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -157,7 +158,7 @@ class DistillRatio:
 
     def _logps_after(self, prompts: Ids, output: Batch) -> torch.Tensor:
         device = output["completion_ids"].device
-        ids, mask = left_pad(prompts, tokenizer_of(self._trainer).pad_token_id)
+        ids, mask = left_pad(prompts, tokenizer_of(self._trainer.processing_class).pad_token_id)
         logps = self._logps(ids.to(device), mask.to(device), output)
         return check_width(self._trainer, logps, output["completion_ids"].shape[1])
 

@@ -20,12 +20,12 @@ from packaging.version import Version
 from prompt_coevo.adapters.common.completion_texts import Completion
 from prompt_coevo.adapters.common.patching import swapped
 from prompt_coevo.adapters.trl.generation import STATUS
-from prompt_coevo.adapters.trl.host import tokenizer_of
 from prompt_coevo.errors import HostError
 from prompt_coevo.placement import Prompt
 from prompt_coevo.retrieval.agent.rollout import SearchRollout
 from prompt_coevo.retrieval.agent.scoring import METRICS, Metric
 from prompt_coevo.retrieval.agent.settings import SearchAgentSettings, tool_of
+from prompt_coevo.tokens import tokenizer_of
 
 _OLDEST: Final = (1, 10)
 ANSWER: Final = "search_answer"
@@ -72,8 +72,13 @@ def exact_match(column: str, metric: Metric = "em") -> Callable[..., list[float]
 def _play(
     prompts: list[Prompt], trainer: trl.GRPOTrainer, settings: SearchAgentSettings
 ) -> Rollouts:
+    if trainer.max_completion_length is None:
+        raise HostError(
+            "the trainer has max_completion_length = None, but the search agent must know how much room an "
+            "episode has for its turns and search results; set it in GRPOConfig, for example to 4600"
+        )
     prompt_ids = trainer._tokenize_prompts(prompts)[0]
-    tokenizer = tokenizer_of(trainer)
+    tokenizer = tokenizer_of(trainer.processing_class)
     # TRL counts a completion as truncated unless it ends with an end token. One that ends with an answer
     # is complete, so an end token is appended, which the loss does not see.
     masks_truncated = trainer.mask_truncated_completions

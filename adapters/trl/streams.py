@@ -14,7 +14,7 @@ from prompt_coevo.adapters.common.checkpoint import writing
 from prompt_coevo.adapters.common.columns import index_columns
 from prompt_coevo.adapters.common.questions import QuestionIndex, content_id
 from prompt_coevo.adapters.common.rows import Row, Rows
-from prompt_coevo.adapters.trl.ranks import ALONE, Ranks
+from prompt_coevo.adapters.trl.ranks import Ranks
 from prompt_coevo.engine.identity import Dataset
 from prompt_coevo.errors import DatasetError, StateError
 from prompt_coevo.lines import JSON
@@ -39,7 +39,7 @@ def is_stream(dataset: Rows | Iterable[Row]) -> bool:
 def index_stream(
     dataset: Iterable[Row],
     settings: Settings,
-    ranks: Ranks = ALONE,
+    ranks: Ranks,
     read_chat: Callable[[Prompt], Prompt] = lambda prompt: prompt,
 ) -> QuestionIndex:
     """Index the questions of a stream's first 1 000 rows; others are learned when training meets them.
@@ -97,7 +97,7 @@ def save_late_rows(questions: QuestionIndex, folder: Path) -> None:
         )
 
 
-def load_late_rows(questions: QuestionIndex, folder: Path, ranks: Ranks = ALONE) -> None:
+def load_late_rows(questions: QuestionIndex, folder: Path, ranks: Ranks) -> None:
     """Learn the rows in a checkpoint's folder; there is no file if none were learned late.
 
     Rank 0, which wrote them, reads them: another machine may not have the folder. Raises StateError for a

@@ -12,9 +12,13 @@ from transformers.integrations import (
     WandbCallback,
 )
 
-from prompt_coevo.adapters.common.trackers import mlflow, trackio, wandb
-from prompt_coevo.adapters.common.trackers.tensorboard import TensorBoard
 from prompt_coevo.adapters.common.trackers.texts import Tracker
+from prompt_coevo.adapters.common.trackers.writers import (
+    TensorBoard,
+    mlflow_run,
+    trackio_run,
+    wandb_run,
+)
 from prompt_coevo.adapters.trl.host import Trainer
 
 _AXIS = "train/global_step"
@@ -27,8 +31,8 @@ def open_trackers(trainer: Trainer) -> Iterator[Tracker]:
         if isinstance(callback, TensorBoardCallback) and callback.tb_writer is not None:
             yield TensorBoard(callback.tb_writer)
         elif isinstance(callback, WandbCallback) and "wandb" in sys.modules:
-            yield from wandb.open_run(sys.modules["wandb"], _AXIS)
+            yield from wandb_run(sys.modules["wandb"], _AXIS)
         elif isinstance(callback, TrackioCallback) and "trackio" in sys.modules:
-            yield from trackio.open_run(sys.modules["trackio"], _AXIS)
+            yield from trackio_run(sys.modules["trackio"], _AXIS)
         elif isinstance(callback, MLflowCallback) and "mlflow" in sys.modules:
-            yield from mlflow.open_run(sys.modules["mlflow"])
+            yield from mlflow_run(sys.modules["mlflow"])

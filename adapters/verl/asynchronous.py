@@ -23,7 +23,7 @@ from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from prompt_coevo.adapters.common.checkpoint import writing
 from prompt_coevo.adapters.verl.contract import check_telling
 from prompt_coevo.adapters.verl.launch import TRAINERS
-from prompt_coevo.adapters.verl.rollouts import is_over, tags_of
+from prompt_coevo.adapters.verl.rollouts import over, tags_of
 from prompt_coevo.adapters.verl.saved_plans import plans_from_json, plans_to_json
 from prompt_coevo.adapters.verl.trainer import TRAIN, Coevolving
 from prompt_coevo.engine.state import read_state, write_json
@@ -88,7 +88,7 @@ class Asynchronous(Coevolving):
         super()._load_checkpoint()
         if not self.global_steps:
             return
-        held = _held()
+        held = over(tags_of(TRAIN))  # VeRL restarts the others, so they are planned again
         if self._due.step_due:  # the checkpoint has our state
             plans = _read_plans(self._checkpoint() / PLANS_FILE)
             self._resumed = {uid: plan for uid, plan in plans.items() if uid in held}
@@ -125,12 +125,6 @@ class CoevoSeparateAsync(Asynchronous, PPOTrainerSeparateAsync):
     """Rollout on separate devices, which keep sampling while a step trains."""
 
     mode = "separate_async"
-
-
-def _held() -> set[str]:
-    """Return the uids of groups that a checkpoint brought back and whose rollouts have ended. VeRL restarts
-    the others, so they are planned again."""
-    return {uid for uid, tag in tags_of(TRAIN).items() if tag.get("is_prompt") and is_over(tag)}
 
 
 def _read_plans(path: Path) -> dict[str, list[Assignment]]:

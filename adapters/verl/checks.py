@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig, OmegaConf
 
-from prompt_coevo.adapters.common.length_gate import PromptLimit, fixed_limit
+from prompt_coevo.adapters.common.length_gate import PromptLimit, tokens_needed
 from prompt_coevo.errors import HostError
 from prompt_coevo.extras import MissingExtraError
 from prompt_coevo.settings import Settings, may_distill
@@ -157,9 +157,13 @@ def prompt_limit(config: DictConfig, tokenizer: Tokenizer, dataset: RLHFDataset)
     template = dict(config.data.get("apply_chat_template_kwargs") or {})
     if tools := getattr(dataset, "tool_schemas", None):
         template["tools"] = tools
-    tokens = config.actor_rollout_ref.rollout.prompt_length
-    leave_out = "set data.filter_overlong_prompts=True"
-    return fixed_limit(tokenizer, template, tokens, "data.max_prompt_length is", leave_out)
+    room = config.actor_rollout_ref.rollout.prompt_length
+    return PromptLimit(
+        lambda prompts: tokens_needed(tokenizer, prompts, **template),
+        lambda: room,
+        "data.max_prompt_length is",
+        "set data.filter_overlong_prompts=True",
+    )
 
 
 def workload(config: DictConfig, rows: int, questions: int) -> Workload:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, Final, TypedDict
 from zlib import crc32
 
@@ -169,23 +170,20 @@ def _with_reward(output: AgentLoopOutput) -> AgentLoopOutput:
     takes half as many bytes as fetching the responses.
     """
     values = dict(output)
-    return _reporting(type(output)).model_construct(output.model_fields_set, **values)
+    kind: Any = _reporting(type(output))  # type: ignore[arg-type]  # a class is hashable
+    return kind.model_construct(output.model_fields_set, **values)
 
 
-_REPORTING: dict[type[AgentLoopOutput], type[AgentLoopOutput]] = {}
-
-
+@cache
 def _reporting(kind: type[AgentLoopOutput]) -> type[AgentLoopOutput]:
     """Return the reporting subclass of a class of outputs, created once."""
-    if kind not in _REPORTING:
-        base: Any = kind
+    base: Any = kind
 
-        class Reporting(base):
-            def as_dict(self) -> dict[str, Any]:
-                fields: dict[str, Any] = super().as_dict()
-                if self.reward_score is not None:
-                    fields["extra_fields"][REWARD] = float(self.reward_score)
-                return fields
+    class Reporting(base):
+        def as_dict(self) -> dict[str, Any]:
+            fields: dict[str, Any] = super().as_dict()
+            if self.reward_score is not None:
+                fields["extra_fields"][REWARD] = float(self.reward_score)
+            return fields
 
-        _REPORTING[kind] = Reporting
-    return _REPORTING[kind]
+    return Reporting

@@ -7,10 +7,8 @@ from verl.trainer.ppo.utils import create_rl_dataset
 from verl.utils.config import omega_conf_to_dataclass
 
 from prompt_coevo.adapters.common.dry_run import Prepared
-from prompt_coevo.adapters.common.length_gate import check_questions
-from prompt_coevo.adapters.common.open_engine import open_engine
-from prompt_coevo.adapters.verl.checks import agent_loops, prompt_limit, workload
-from prompt_coevo.adapters.verl.questions import index_questions
+from prompt_coevo.adapters.verl.checks import workload
+from prompt_coevo.adapters.verl.questions import open_on
 from prompt_coevo.settings import Settings
 
 
@@ -25,18 +23,5 @@ def prepare(config: DictConfig, settings: Settings) -> Prepared:
         is_train=True,
         max_samples=config.data.get("train_max_samples", -1),
     )
-    group_size = config.actor_rollout_ref.rollout.n
-    questions = index_questions(dataset, settings, agent_loops(config), group_size)
-    limit = prompt_limit(config, model.tokenizer, dataset)
-    check_questions(questions, limit)
-    engine = open_engine(
-        "verl",
-        settings,
-        questions,
-        limit,
-        output_dir=None,
-        tokenizer=model.tokenizer,
-        model_config=model.hf_config,
-        initial_policy=config.actor_rollout_ref.model.path,
-    )
+    questions, engine = open_on(dataset, config, settings, None, model.tokenizer, model.hf_config)
     return Prepared(engine, questions, workload(config, len(dataset), len(questions)))

@@ -32,8 +32,8 @@ class RanUnder:
         ran_under = list(self._assignments(columns.get(_KEYS) or ()))
         return {
             **columns,
-            INSTRUCTION: [one and one.instruction and one.instruction.text for one in ran_under],
-            TEMPLATE: [one and one.template and one.template.text for one in ran_under],
+            INSTRUCTION: [one and one.instruction_text for one in ran_under],
+            TEMPLATE: [one and one.template_text for one in ran_under],
         }
 
     def _assignments(self, keys: Iterable[str]) -> Iterable[Assignment | None]:

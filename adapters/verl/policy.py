@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -17,15 +17,14 @@ from verl.utils.dataset.rl_dataset import collate_fn
 
 from prompt_coevo.adapters.common.late_texts import LateTexts
 from prompt_coevo.adapters.common.policy import AdapterPolicy, not_all_aborted
+from prompt_coevo.adapters.common.success import Success
 from prompt_coevo.adapters.verl.generation import Dispatcher
 from prompt_coevo.adapters.verl.liveness import Liveness, samplers
 from prompt_coevo.adapters.verl.rollouts import (
-    OWN_REWARD,
     SampledBy,
-    Success,
     Tag,
     collect,
-    is_over,
+    over,
     session,
     tags_of,
     texts_of,
@@ -51,11 +50,11 @@ class VerlPolicy(AdapterPolicy):
         trainer: PPOTrainer,
         dispatcher: Dispatcher,
         sampled_by: SampledBy,
-        success: Success = OWN_REWARD,
+        success: Success,
     ) -> None:
         """Take `sampled_by` to read the policy version from a row's extra fields, and `success` to pick
         the deciding reward."""
-        super().__init__(dispatcher.questions, lambda: dispatcher.engine.policy_version)
+        super().__init__(dispatcher.questions)
         self._trainer = trainer
         self._dispatcher = dispatcher
         self._sampled_by = sampled_by
@@ -94,7 +93,7 @@ class VerlPolicy(AdapterPolicy):
         buffer = self._trainer.replay_buffer
         often = min(getattr(buffer, "poll_interval", _POLL_S), _POLL_S)
         looked = time.monotonic()
-        while not sent.keys() <= _over(tags := tags_of(_PARTITION)):
+        while not sent.keys() <= over(tags := tags_of(_PARTITION)):
             time.sleep(often)
             if time.monotonic() - looked > _LIVING_S:
                 self._living.check()
@@ -144,11 +143,6 @@ class VerlPolicy(AdapterPolicy):
     def _rewards_come_later(self) -> bool:
         """Check whether a reward model shares the rollout's devices; else rewards come with the rows."""
         return self._trainer.reward_loop_manager.reward_loop_worker_handles is None
-
-
-def _over(tags: Mapping[str, Tag]) -> set[str]:
-    """Return the keys of groups that have ended, successfully or not."""
-    return {key for key, tag in tags.items() if tag.get("is_prompt") and is_over(tag)}
 
 
 def _uid(key: str, tag: Tag) -> str | None:

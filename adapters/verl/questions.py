@@ -1,21 +1,56 @@
-"""VeRL's dataset, indexed as questions."""
+"""VeRL's dataset, indexed as questions, and the engine on it."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
 from typing import Final
 
+from omegaconf import DictConfig
+from transformers import PretrainedConfig
 from verl.utils.dataset.rl_dataset import RLHFDataset
 
 from prompt_coevo.adapters.common.columns import index_named, missing_column
+from prompt_coevo.adapters.common.length_gate import check_questions
+from prompt_coevo.adapters.common.open_engine import open_engine
 from prompt_coevo.adapters.common.questions import QuestionIndex
 from prompt_coevo.adapters.common.rows import Row, rows_of
+from prompt_coevo.adapters.verl.checks import agent_loops, prompt_limit
+from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.errors import DatasetError
 from prompt_coevo.placement import Message
 from prompt_coevo.settings import Settings
+from prompt_coevo.tokens import Tokenizer
 
 _ROLLOUTS: Final = "__rollout_n__"
 """The column with which a row overrides VeRL's number of rollouts."""
+
+
+def open_on(
+    dataset: RLHFDataset,
+    config: DictConfig,
+    settings: Settings,
+    output_dir: Path | None,
+    tokenizer: Tokenizer,
+    model_config: PretrainedConfig,
+) -> tuple[QuestionIndex, Coevolution]:
+    """Index the training dataset and build the engine on it. Raises DatasetError, or HostError for a
+    question that is too long, and whatever `open_engine` raises."""
+    part = config.actor_rollout_ref
+    questions = index_questions(dataset, settings, agent_loops(config), part.rollout.n)
+    limit = prompt_limit(config, tokenizer, dataset)
+    check_questions(questions, limit)
+    engine = open_engine(
+        "verl",
+        settings,
+        questions,
+        limit,
+        output_dir=output_dir,
+        tokenizer=tokenizer,
+        model_config=model_config,
+        initial_policy=part.model.path,
+    )
+    return questions, engine
 
 
 def index_questions(

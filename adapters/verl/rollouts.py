@@ -11,10 +11,9 @@ from transformers import PreTrainedTokenizerBase
 
 from prompt_coevo.adapters.common.late_texts import LateTexts
 from prompt_coevo.adapters.common.policy import aborted
-from prompt_coevo.adapters.common.success import Reported, scaled
+from prompt_coevo.adapters.common.success import Success
 from prompt_coevo.adapters.verl.distill import COLUMN, ERROR, REWARD, STATUS, Extra
 from prompt_coevo.errors import HostError
-from prompt_coevo.settings.success import SuccessSettings
 from prompt_coevo.types import Assignment, PolicyVersion, Rollout
 
 _Row: TypeAlias = tuple[str, float, Extra]
@@ -32,31 +31,6 @@ _AT_ONCE: Final = 512
 
 _STATUSES: Final = {"pending": False, "running": False, "finished": True, "failure": True}
 """VeRL's statuses of a group, and which of them say that it has ended."""
-
-
-class Success:
-    """The deciding reward, by the settings: VeRL's own, or a key of the reward's dictionary.
-
-    The name `reward` means VeRL's own where the dictionary has no such key.
-    """
-
-    def __init__(self, settings: SuccessSettings) -> None:
-        self._settings = settings
-        name = settings.reward
-        self._reported = None if name is None else Reported(name, "the reward's dictionary")
-
-    def of(self, reward: float, extra: Mapping[str, object] | None) -> float:
-        """Return a rollout's deciding reward, from 0 to 1. Raises HostError, see `Reported`."""
-        found = (
-            reward
-            if self._reported is None
-            else self._reported.read({"reward": reward, **(extra or {})})
-        )
-        return scaled(found, self._settings)
-
-
-OWN_REWARD: Final = Success(SuccessSettings())
-"""VeRL's reward, unchanged."""
 
 
 class Tag(TypedDict, total=False):
@@ -83,6 +57,11 @@ def is_over(tag: Tag) -> bool:
             f"VeRL reports the status {status!r} of a group, which +coevo does not know; {ADVICE}"
         )
     return _STATUSES[status]
+
+
+def over(tags: Mapping[str, Tag]) -> set[str]:
+    """Return the keys of groups that have ended, successfully or not."""
+    return {key for key, tag in tags.items() if tag.get("is_prompt") and is_over(tag)}
 
 
 def extras_of(rows: TensorDict) -> list[Extra]:
@@ -133,7 +112,7 @@ def collect(
     planned: Mapping[str, Sequence[Assignment]],
     texts: LateTexts,
     sampled_by: SampledBy,
-    success: Success = OWN_REWARD,
+    success: Success,
 ) -> list[Rollout]:
     """Build the rollouts of whole groups, in the order of `planned` (uids and their assignments).
 
@@ -184,7 +163,7 @@ def _rollout(
     row: _Row | None,
     texts: LateTexts,
     sampled_by: SampledBy,
-    success: Success = OWN_REWARD,
+    success: Success,
 ) -> Rollout:
     if row is None:
         return aborted(assignment, sampled_by({}))
@@ -204,5 +183,6 @@ def _rollout(
             f"its staleness is unknown; let your agent loop keep what the server returns, or {ADVICE}"
         )
     version, status = sampled_by(extra), extra.get(STATUS)
-    decides = success.of(reward, extra.get("reward_extra_info"))
+    values = {"reward": reward, **(extra.get("reward_extra_info") or {})}
+    decides = success.of(reward, values)
     return Rollout.scored(assignment, texts.late(key), decides, version, status)

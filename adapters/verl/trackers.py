@@ -6,9 +6,13 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from prompt_coevo.adapters.common.trackers import mlflow, trackio, wandb
-from prompt_coevo.adapters.common.trackers.tensorboard import TensorBoard
 from prompt_coevo.adapters.common.trackers.texts import Tracker
+from prompt_coevo.adapters.common.trackers.writers import (
+    TensorBoard,
+    mlflow_run,
+    trackio_run,
+    wandb_run,
+)
 
 if TYPE_CHECKING:
     from verl.utils.tracking import Tracking
@@ -20,8 +24,8 @@ def open_trackers(tracking: Tracking) -> Iterator[Tracker]:
     if "tensorboard" in loggers:
         yield TensorBoard(loggers["tensorboard"].writer)
     if "wandb" in loggers:
-        yield from wandb.open_run(loggers["wandb"], None)
+        yield from wandb_run(loggers["wandb"], None)
     if "trackio" in loggers:
-        yield from trackio.open_run(loggers["trackio"].trackio, None)
+        yield from trackio_run(loggers["trackio"].trackio, None)
     if "mlflow" in loggers:
-        yield from mlflow.open_run(sys.modules["mlflow"])  # VeRL keeps no reference to it
+        yield from mlflow_run(sys.modules["mlflow"])  # VeRL keeps no reference to it

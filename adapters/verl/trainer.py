@@ -18,11 +18,10 @@ from verl.utils.config import omega_conf_to_dataclass
 from prompt_coevo.adapters.common.checkpoint import load_state, save_state
 from prompt_coevo.adapters.common.due import Due
 from prompt_coevo.adapters.common.late_texts import LateTexts
-from prompt_coevo.adapters.common.length_gate import check_questions
-from prompt_coevo.adapters.common.open_engine import open_engine
 from prompt_coevo.adapters.common.patching import swapped, wrap
+from prompt_coevo.adapters.common.success import Success
 from prompt_coevo.adapters.common.trackers.texts import Texts, Writing
-from prompt_coevo.adapters.verl.checks import agent_loops, check_config, prompt_limit, workload
+from prompt_coevo.adapters.verl.checks import check_config, workload
 from prompt_coevo.adapters.verl.contract import check_distilled, check_dropping, check_names
 from prompt_coevo.adapters.verl.distill import Extra
 from prompt_coevo.adapters.verl.dumps import RanUnder
@@ -30,7 +29,7 @@ from prompt_coevo.adapters.verl.generation import Dispatcher
 from prompt_coevo.adapters.verl.hydra_group import read_settings
 from prompt_coevo.adapters.verl.launch import TRAINERS
 from prompt_coevo.adapters.verl.policy import VerlPolicy
-from prompt_coevo.adapters.verl.questions import index_questions
+from prompt_coevo.adapters.verl.questions import open_on
 from prompt_coevo.adapters.verl.ratio import (
     UnderTemplate,
     correcting_the_sampler,
@@ -41,7 +40,6 @@ from prompt_coevo.adapters.verl.ratio import (
 from prompt_coevo.adapters.verl.rollouts import (
     ADVICE,
     BEGAN_WITH,
-    Success,
     collect,
     distilled,
     session,
@@ -106,23 +104,16 @@ class Coevolving(PPOTrainer):
 
     def _init_dataloader(self) -> None:
         super()._init_dataloader()
-        config, settings = self.config, self._settings
-        model, rollout = config.actor_rollout_ref.model, config.actor_rollout_ref.rollout
-        loops = agent_loops(config)
-        self._questions = index_questions(self.train_dataset, settings, loops, rollout.n)
-        limit = prompt_limit(config, self.tokenizer, self.train_dataset)
-        check_questions(self._questions, limit)
-        self._engine = open_engine(
-            "verl",
-            settings,
-            self._questions,
-            limit,
-            output_dir=Path(config.trainer.default_local_dir),
-            tokenizer=self.tokenizer,
-            model_config=omega_conf_to_dataclass(model).hf_config,
-            initial_policy=model.path,
+        config = self.config
+        self._questions, self._engine = open_on(
+            self.train_dataset,
+            config,
+            self._settings,
+            Path(config.trainer.default_local_dir),
+            self.tokenizer,
+            omega_conf_to_dataclass(config.actor_rollout_ref.model).hf_config,
         )
-        self._success = Success(self._settings.success)
+        self._success = Success(self._settings.success, "the reward's dictionary")
         self._texts, self._writing = Texts(self._engine), Writing()
 
     def fit(self, agent_loop_manager: AgentLoopManagerTQ) -> None:

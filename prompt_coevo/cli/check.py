@@ -13,7 +13,6 @@ import typer
 from prompt_coevo.cli.output import read_lines
 from prompt_coevo.errors import CoevoError, SettingsError
 from prompt_coevo.extras import require
-from prompt_coevo.types import PolicyVersion
 from prompt_coevo.visible import in_a_line
 
 if TYPE_CHECKING:
@@ -109,9 +108,8 @@ def _page(
     if questions is None:
         return engine.preflight(None)
     epochs, steps, rollouts = length
-    policy = Unsampled(questions, PolicyVersion)
     workload = Workload(len(questions), rollouts, epochs, steps, rows=questions.rows)
-    return engine.preflight(policy, workload)
+    return engine.preflight(Unsampled(questions), workload)
 
 
 def _with_prompt(row: Row, column: str) -> Row:

@@ -49,8 +49,7 @@ def digest(*parts: object) -> int:
 
 def texts_of(assignment: Assignment) -> tuple[str, str]:
     """Return the texts of instruction and template; "" for none."""
-    instruction, template = assignment.instruction, assignment.template
-    return (instruction.text if instruction else "", template.text if template else "")
+    return assignment.instruction_text or "", assignment.template_text or ""
 
 
 def rule(assignment: Assignment) -> Verdict:

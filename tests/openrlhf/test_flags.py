@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from helpers.openrlhf_arguments import arguments
-from prompt_coevo.adapters.openrlhf import versions
+from prompt_coevo.adapters.openrlhf import contract
 from prompt_coevo.adapters.openrlhf.checks import check_arguments
 from prompt_coevo.adapters.openrlhf.distill import exchange_prompt
 from prompt_coevo.adapters.openrlhf.launch import install
@@ -42,14 +42,14 @@ def test_a_refusal_is_one_sentence(tmp_path: Path, arguments: list[str], part: s
     ("found", "error", "message"),
     [
         ("0.11.2", SettingsError, "unknown setting no_such"),
-        ("0.11.1", HostError, "is not supported.*install openrlhf>=0.11.2,<0.12"),
-        ("0.12.0", HostError, "is not supported.*install openrlhf>=0.11.2,<0.12"),
+        ("0.11.1", HostError, "is not supported.*install openrlhf==0.11.2"),
+        ("0.12.0", HostError, "is not supported.*install openrlhf==0.11.2"),
     ],
 )
 def test_versions(
     monkeypatch: pytest.MonkeyPatch, found: str, error: type[Exception], message: str
 ) -> None:
-    monkeypatch.setattr(versions, "version", lambda name: found)
+    monkeypatch.setattr(contract, "version", lambda name: found)
     with pytest.raises(error, match=message):
         install({"no_such": 1})
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from trl import RLOOTrainer
 from helpers.spies import Spy, manual_logps, unpadded
 from helpers.trl_world import TASKS, FixedTemplates, right_hint, rows
 from prompt_coevo.adapters.trl import CoevoCallback
+from prompt_coevo.adapters.trl.distill import PromptExchange
+from prompt_coevo.types import Assignment, Candidate
 from worlds.pairs.world import base_policy_path
 
 HINTS = {f"q{n}": [right_hint(task), "note please", ""] for n, task in enumerate(TASKS[:5])}
@@ -42,6 +45,14 @@ def prompt_ids(tokenizer: Any, template: str | None, question: str) -> list[int]
     chat = [{"role": "user", "content": content}]
     ids = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=True)
     return list(ids["input_ids"])
+
+
+def test_distilled_rows_get_the_questions_tokens_and_others_keep_theirs() -> None:
+    hint = Candidate("in short", "template")
+    plan = [Assignment("q", template=one) for one in (hint, None, hint)]
+    trainer: Any = SimpleNamespace(_tokenize_prompts=lambda prompts: ([[len(p)] for p in prompts],))
+    trained = PromptExchange(trainer).apply(plan, ["?", "??", "???"], [[7, 8, 9], [4, 5], [6, 7]])
+    assert trained == [[1], [4, 5], [3]]
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ class Naming(RankedPolicy):
         )
         settings = Settings(algorithms=())
         engine = Coevolution.from_settings(settings, output_dir=folder) if ranks.is_main else None
-        super().__init__(questions, RankedEngine(engine, ranks), 0, "test/rollouts")
+        super().__init__(questions, RankedEngine(engine, ranks), 0)
         self.shares: list[str] = []
         self.seeds: list[int] = []
         self._fails_on, self._error = fails_on, error

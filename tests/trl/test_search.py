@@ -42,6 +42,12 @@ PATIENCE_S = 60.0
 pytestmark = since("1.10", "what the search agent calls")
 
 
+def test_without_a_length_nothing_is_sampled() -> None:
+    trainer: Any = SimpleNamespace(max_completion_length=None)
+    with pytest.raises(HostError, match="max_completion_length = None.*set it in GRPOConfig"):
+        search_agent(url="http://127.0.0.1:9")([[{"role": "user", "content": "?"}]], trainer)
+
+
 @pytest.fixture(scope="module")
 def server() -> Iterator[IndexServer]:
     with IndexServer() as running:

@@ -12,7 +12,7 @@ import pytest
 from helpers.byte_model import byte_tokenizer, qwen3_tokenizer
 from helpers.inspo_world import settings
 from prompt_coevo import Settings, hookspecs
-from prompt_coevo.adapters.common.length_gate import fixed_limit
+from prompt_coevo.adapters.common.length_gate import PromptLimit
 from prompt_coevo.adapters.common.open_engine import open_engine
 from prompt_coevo.adapters.common.questions import QuestionIndex
 from prompt_coevo.adapters.trl import attach
@@ -51,7 +51,7 @@ def engine_with(tokenizer: Any, tmp_path: Path, prompt: Any = CHAT, **changes: A
         "any",
         Settings(reflection={"function": str}, **changes),
         questions,
-        fixed_limit(tokenizer, {}, 10_000, "there is room for"),
+        PromptLimit(lambda prompts: 0, lambda: None, "there is room for"),
         output_dir=tmp_path,
         tokenizer=tokenizer,
         model_config=CONFIG,

@@ -44,7 +44,7 @@ class Answers(RankedPolicy):
             own_id=lambda row: "why",
         )
         engine = Coevolution.from_settings(Settings(algorithms=())) if ranks.is_main else None
-        super().__init__(questions, RankedEngine(engine, ranks), 0, "test/rollouts")
+        super().__init__(questions, RankedEngine(engine, ranks), 0)
         self._happens = happens
 
     def sample(

@@ -16,6 +16,7 @@ from verl.experimental.agent_loop.agent_loop import _agent_loop_registry
 from verl.utils import tensordict_utils as tu
 
 from prompt_coevo.adapters.common.late_texts import LateTexts
+from prompt_coevo.adapters.common.success import Success
 from prompt_coevo.adapters.verl.distill import (
     COLUMN,
     ERROR,
@@ -28,10 +29,12 @@ from prompt_coevo.adapters.verl.distill import (
 )
 from prompt_coevo.adapters.verl.rollouts import BEGAN_WITH, _rollout, session
 from prompt_coevo.errors import HostError
+from prompt_coevo.settings.success import SuccessSettings
 from prompt_coevo.types import Assignment, Candidate, PolicyVersion
 
 QUESTION = [{"role": "user", "content": "12345"}]
 TEXTS = LateTexts(lambda names: [f"text of {name}" for name in names])
+OWN = Success(SuccessSettings(), "there")
 
 
 def by_these(_: object) -> PolicyVersion:
@@ -110,7 +113,7 @@ def test_a_prompt_that_cannot_be_exchanged_ends_the_run_with_a_sentence() -> Non
     output = run("Secretive")
     assert "the agent loop Secretive does not return the prompt ids" in output.extra_fields[ERROR]
     with pytest.raises(HostError, match="set coevo.context_distillation=False, or let it return"):
-        _rollout(Assignment("q"), ("key", 1.0, output.extra_fields), TEXTS, by_these)
+        _rollout(Assignment("q"), ("key", 1.0, output.extra_fields), TEXTS, by_these, OWN)
 
 
 @pytest.mark.parametrize(
@@ -192,12 +195,12 @@ def test_keys() -> None:
 )
 def test_statuses(reward: float, extra: dict[str, Any], status: str) -> None:
     row = ("key", reward, {COLUMN: [0, 0, 0], BEGAN_WITH: 1, **extra})
-    rollout = _rollout(Assignment("q"), row, TEXTS, by_these)
+    rollout = _rollout(Assignment("q"), row, TEXTS, by_these, OWN)
     assert (rollout.status, rollout.completion) == (status, "text of key")
 
 
 def test_a_rollout_without_a_row_was_aborted() -> None:
-    rollout = _rollout(Assignment("q"), None, TEXTS, by_these)
+    rollout = _rollout(Assignment("q"), None, TEXTS, by_these, OWN)
     assert (rollout.status, rollout.fit) == ("aborted", False)
 
 
@@ -214,4 +217,4 @@ def test_a_rollout_without_a_row_was_aborted() -> None:
 )
 def test_rows_that_did_not_run_as_planned(extra: dict[str, Any], part: str) -> None:
     with pytest.raises(HostError, match=part):
-        _rollout(Assignment("q"), ("key", 1.0, extra), TEXTS, by_these)
+        _rollout(Assignment("q"), ("key", 1.0, extra), TEXTS, by_these, OWN)

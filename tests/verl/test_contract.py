@@ -208,7 +208,7 @@ def test_a_rollout_that_hides_its_weights_ends_the_run(monkeypatch: pytest.Monke
     extra = {COLUMN: [0, 0, 0], REWARD: 1.0}
     monkeypatch.setattr(rollouts, "tq", Rows(extra_fields=NonTensorStack(extra)))
     with pytest.raises(HostError, match=r"does not say with which weights it began .min_global_st"):
-        collect(["u_0_0"], "train", {"u": [Assignment("q")]}, None, None)  # type: ignore[arg-type]
+        collect(["u_0_0"], "train", {"u": [Assignment("q")]}, None, None, None)  # type: ignore[arg-type]
 
 
 # The first distilled round

@@ -20,9 +20,11 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError
 
 from helpers.verl_run import VerlRun, run_verl
 from helpers.verl_world import P2O, events, reflection, teach
+from prompt_coevo.adapters.common.success import Success
 from prompt_coevo.adapters.verl import liveness, policy
 from prompt_coevo.adapters.verl.liveness import Liveness, samplers
 from prompt_coevo.errors import HostError
+from prompt_coevo.settings.success import SuccessSettings
 from prompt_coevo.types import Assignment, PolicyVersion
 from standins.openai_server import openai_server
 from standins.ray_start import patiently
@@ -126,7 +128,9 @@ def test_rollouts_of_what_died_are_not_waited_for(
         ),
     )
     dispatcher = SimpleNamespace(questions=None, agent_loop_workers=[worker])
-    made = policy.VerlPolicy(trainer, dispatcher, lambda _: PolicyVersion(0, 0))
+    made = policy.VerlPolicy(
+        trainer, dispatcher, lambda _: PolicyVersion(0, 0), Success(SuccessSettings(), "there")
+    )
     monkeypatch.setattr(policy, "_LIVING_S", 0.0)
     tags = {"uid": {"is_prompt": True, "status": status}}
     monkeypatch.setattr(policy, "tags_of", lambda _: tags)

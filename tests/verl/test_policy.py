@@ -9,10 +9,15 @@ from typing import Any
 import pytest
 from transfer_queue import KVBatchMeta
 
+from prompt_coevo.adapters.common.late_texts import LateTexts
 from prompt_coevo.adapters.common.policy import RolloutsFailed
+from prompt_coevo.adapters.common.success import Success
 from prompt_coevo.adapters.verl import policy, rollouts
+from prompt_coevo.adapters.verl.distill import COLUMN
 from prompt_coevo.settings.success import SuccessSettings
 from prompt_coevo.types import Assignment, PolicyVersion, RolloutRequest, Sampling
+
+OWN = Success(SuccessSettings(), "there")
 
 
 def sampled_by(_: Mapping[str, Any]) -> PolicyVersion:
@@ -37,7 +42,7 @@ def test_rollouts_that_all_failed_are_aborted_and_end_nothing(
         _compute_reward_colocate=refused,
     )
     dispatcher = SimpleNamespace(questions=None)
-    verl_policy = policy.VerlPolicy(trainer, dispatcher, sampled_by)
+    verl_policy = policy.VerlPolicy(trainer, dispatcher, sampled_by, OWN)
     asked = Assignment("q1")
     nothing = KVBatchMeta(partition_id="val", keys=[], tags=[])
     (found,) = verl_policy.collect(nothing, {"uid": [asked]})
@@ -46,7 +51,9 @@ def test_rollouts_that_all_failed_are_aborted_and_end_nothing(
 
 
 def test_for_no_requests_nobody_is_woken() -> None:
-    verl_policy = policy.VerlPolicy(SimpleNamespace(), SimpleNamespace(questions=None), sampled_by)
+    verl_policy = policy.VerlPolicy(
+        SimpleNamespace(), SimpleNamespace(questions=None), sampled_by, OWN
+    )
     assert verl_policy.rollout([]) == []
 
 
@@ -76,7 +83,7 @@ def test_rollouts_none_of_which_came_back_fail_and_leave_the_replicas_awake(
         ),
     )
     dispatcher = SimpleNamespace(questions=None)
-    verl_policy = policy.VerlPolicy(trainer, dispatcher, sampled_by)
+    verl_policy = policy.VerlPolicy(trainer, dispatcher, sampled_by, OWN)
     monkeypatch.setattr(policy.tq, "kv_clear", lambda keys, partition_id: done.append(keys))
     rows = KVBatchMeta(partition_id="val", keys=["uid_0_0"], tags=[{}])
     monkeypatch.setattr(verl_policy, "_send", lambda _: {"uid": [Assignment("q1")]})
@@ -116,7 +123,7 @@ def test_rollouts_of_others_in_the_same_partition_are_left_alone(
         partition, "KVBatchMeta", lambda **fields: SimpleNamespace(**fields), raising=False
     )
     trainer = SimpleNamespace(replay_buffer=SimpleNamespace(poll_interval=0.01))
-    verl_policy = policy.VerlPolicy(trainer, SimpleNamespace(questions=None), sampled_by)
+    verl_policy = policy.VerlPolicy(trainer, SimpleNamespace(questions=None), sampled_by, OWN)
     looked: list[str] = []
     monkeypatch.setattr(verl_policy, "check_living", lambda: looked.append("who lives?"))
     rows = verl_policy.wait({name: [Assignment("q1")] for name in ("mine", "failed")})
@@ -136,4 +143,9 @@ def test_rollouts_of_others_in_the_same_partition_are_left_alone(
     ],
 )
 def test_which_reward_decides(name: str | None, extra: Any, found: float) -> None:
-    assert rollouts.Success(SuccessSettings(reward=name)).of(0.25, extra) == found
+    fields = {COLUMN: [0, 0, 0], rollouts.BEGAN_WITH: 1, "reward_extra_info": extra}
+    success = Success(SuccessSettings(reward=name), "there")
+    texts = LateTexts(lambda names: [*names])
+    row = ("key", 0.25, fields)
+    made = rollouts._rollout(Assignment("q1"), row, texts, sampled_by, success)  # type: ignore[arg-type]
+    assert made.reward == found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias, TypedDict
+from typing import Final, TypeAlias
 
 from prompt_coevo.adapters.common.trackers.lineage import USED, Row
 from prompt_coevo.visible import visible
@@ -18,14 +18,6 @@ _MOST_ROWS: Final = 300
 _SHORT, _LONG = 200, 4_000
 _TICKS: Final = re.compile(r"`+")
 _PUNCTUATION: Final = re.compile(r"([\\`*_{}\[\]()#+\-.!|~$])")
-
-
-class SentTables(TypedDict):
-    """The fields of `Tables`, on the way to the process that logs."""
-
-    in_use: list[Cells]
-    lineage: list[Cells]
-    left_out: int
 
 
 @dataclass(frozen=True)
@@ -51,13 +43,6 @@ class Tables:
             lineage=[_lineage_cells(row) for row in shown],
             left_out=len(rows) - len(shown),
         )
-
-    def to_json(self) -> SentTables:
-        return {"in_use": self.in_use, "lineage": self.lineage, "left_out": self.left_out}
-
-    @classmethod
-    def from_json(cls, data: SentTables) -> Tables:
-        return cls(**data)
 
     def in_use_markdown(self) -> str:
         """Return `in_use` with every text in its own fence, so that nothing in it is markup."""

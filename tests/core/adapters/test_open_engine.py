@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from prompt_coevo import Settings, hookspecs
-from prompt_coevo.adapters.common.length_gate import PromptLimit, fixed_limit, tokens_needed
+from prompt_coevo.adapters.common.length_gate import PromptLimit, tokens_needed
 from prompt_coevo.adapters.common.open_engine import open_engine
 from prompt_coevo.adapters.common.questions import QuestionIndex
 from prompt_coevo.candidates.leaks import LeakGuard
@@ -57,13 +57,6 @@ def build(tokenizer: WordTokenizer, tmp_path: Path, tokens: int | None = None) -
         model_config=Model(),
         initial_policy="nobody/nothing",
     )
-
-
-def test_a_limit_that_stays_the_same() -> None:
-    limit = fixed_limit(WordTokenizer(), {}, 4, "there is room for")
-    prompts = ["why is that", "why"]
-    assert limit.needed(prompts) == tokens_needed(WordTokenizer(), prompts) == 3
-    assert (limit.tokens(), limit.name) == (4, "there is room for")
 
 
 def refusal(engine: Coevolution, text: str) -> str | None:

@@ -21,7 +21,7 @@ def test_questions_are_those_of_the_dataset() -> None:
         truth=lambda row: None,
         own_id=lambda row: row["id"],
     )
-    policy = AdapterPolicy(questions, PolicyVersion)
+    policy = AdapterPolicy(questions)
     assert policy.question_ids() == ["7", "9"]
     assert policy.question("9").prompt == "how?"
     with pytest.raises(KeyError):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from prompt_coevo.adapters.common.success import Reported, deciding_function, scaled, tell_choice
+from prompt_coevo.adapters.common.success import Success, deciding_function, scaled, tell_choice
 from prompt_coevo.algorithms.inspo.settings import InspoSettings
 from prompt_coevo.algorithms.p2o.settings import P2OSettings
 from prompt_coevo.algorithms.stream.settings import StreamSettings
@@ -138,29 +138,33 @@ class Of:
         return self.values
 
 
+def reader(where: str) -> Success:
+    return Success(SuccessSettings(reward="acc"), where)
+
+
 @pytest.mark.parametrize(
     ("value", "found"), [(1, 1.0), (True, 1.0), (0.5, 0.5), (Of(0.5), 0.5), ([0.5], 0.5)]
 )
 def test_what_came_with_a_reward_is_read(value: Any, found: float) -> None:
-    assert Reported("acc", "there").read({"acc": value}) == found
+    assert reader("there").of(0.0, {"acc": value}) == found
 
 
 def test_a_rollout_without_it_has_no_reward() -> None:
     """A truncated episode, or an agent that scores itself, may leave the reward column out."""
-    reader = Reported("acc", "extra_logs")
-    for values in (None, {}, {"score": 1.0}, {"acc": None}) * 8:
-        assert math.isnan(reader.read(values))
-    assert reader.read({"acc": 1.0}) == 1.0
+    success = reader("extra_logs")
+    for values in ({}, {"score": 1.0}, {"acc": None}) * 8:
+        assert math.isnan(success.of(0.0, values))
+    assert success.of(0.0, {"acc": 1.0}) == 1.0
     for _ in range(200):
-        assert math.isnan(reader.read({}))
+        assert math.isnan(success.of(0.0, {}))
 
 
 def test_a_name_that_no_rollout_has_ends_the_run_with_those_that_there_are() -> None:
-    reader = Reported("acc", "extra_logs")
+    success = reader("extra_logs")
     for _ in range(63):
-        reader.read({"score": 1.0, "format": 0.0})
+        success.of(0.0, {"score": 1.0, "format": 0.0})
     with pytest.raises(HostError) as refused:
-        reader.read({"score": 1.0, "format": 0.0})
+        success.of(0.0, {"score": 1.0, "format": 0.0})
     assert str(refused.value).startswith(
         "none of the first 64 rollouts has success.reward = 'acc' in extra_logs; they have score, format;"
     )
@@ -169,4 +173,16 @@ def test_a_name_that_no_rollout_has_ends_the_run_with_those_that_there_are() -> 
 @pytest.mark.parametrize("value", [{}, Of(), Of(1.0, 0.0), "yes", [], [1.0, 0.0], 10**400])
 def test_a_thing_is_no_number(value: Any) -> None:
     with pytest.raises(HostError, match=r"is a \w+ in there; give it a number"):
-        Reported("acc", "there").read({"acc": value})
+        reader("there").of(0.0, {"acc": value})
+
+
+@pytest.mark.parametrize("own", [0.5, Of(0.5), [0.5]])
+def test_without_a_name_the_trainers_own_reward_decides(own: Any) -> None:
+    assert Success(SuccessSettings(), "there").of(own, {"acc": 0.0}) == 0.5
+    assert Success(SuccessSettings(high=2), "there").of(own, {}) == 0.25
+
+
+@pytest.mark.parametrize("own", [Of(1.0, 0.0), [1.0, 0.0], "yes"])
+def test_an_own_reward_that_is_no_number_is_refused(own: Any) -> None:
+    with pytest.raises(HostError, match=r"the reward of a rollout is a \w+; give it a number"):
+        Success(SuccessSettings(), "there").of(own, {})

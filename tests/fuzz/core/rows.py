@@ -12,9 +12,8 @@ from fuzz.target import Target
 from prompt_coevo import Coevolution, Settings
 from prompt_coevo.adapters.common.columns import index_columns
 from prompt_coevo.adapters.common.completion_texts import completion_text
-from prompt_coevo.adapters.common.due import Due
 from prompt_coevo.adapters.openrlhf.row_lookup import RowLookup
-from prompt_coevo.adapters.openrlhf.stateful_loader import StatefulLoader
+from prompt_coevo.adapters.openrlhf.stateful_loader import Progress, StatefulLoader
 from prompt_coevo.adapters.verl.prompt_exchange import PromptExchange
 from prompt_coevo.errors import DatasetError, HostError, StateError
 from prompt_coevo.types import Assignment, Candidate, Rollout
@@ -97,7 +96,10 @@ def loader_state(data: bytes) -> None:
     """Load the state beside a dataloader's, or refuse it in one sentence."""
     source = Source(data)
     loader = _loader()
-    whole = {"prompt_coevo": {"engine": _engine_state(), "progress": Due().to_json()}, "place": 3}
+    whole = {
+        "prompt_coevo": {"engine": _engine_state(), "progress": Progress().to_json()},
+        "place": 3,
+    }
     state = source.wrong(whole)
     if not isinstance(state, dict):
         return  # torchdata's, which is no dictionary
@@ -105,7 +107,7 @@ def loader_state(data: bytes) -> None:
         loader.load_state_dict(state)
     except StateError:
         return
-    assert isinstance(loader.progress, Due)
+    assert isinstance(loader.progress, Progress)
 
 
 def exchange(data: bytes) -> None:
@@ -135,9 +137,9 @@ def _engine() -> Coevolution:
 
 
 @cache
-def _loader() -> StatefulLoader[Due]:
+def _loader() -> StatefulLoader:
     loader: Any = _Loader()
-    return StatefulLoader(loader, _engine(), Due(), lambda progress: True)
+    return StatefulLoader(loader, _engine(), lambda progress: True)
 
 
 @cache

@@ -12,8 +12,8 @@ from fuzz.source import Source, as_json, as_text
 from fuzz.target import Target, scratch
 from prompt_coevo import Settings
 from prompt_coevo.adapters.common.flags import Flags
+from prompt_coevo.adapters.openrlhf.contract import check_version
 from prompt_coevo.adapters.openrlhf.sent_settings import Sent, received, sent
-from prompt_coevo.adapters.openrlhf.versions import check_version
 from prompt_coevo.cli import app
 from prompt_coevo.errors import CoevoError, SettingsError
 from prompt_coevo.settings import setting_fields
@@ -124,10 +124,9 @@ def command(data: bytes) -> None:
 
 def versions(data: bytes) -> None:
     """Check the version that another package reports."""
-    source = Source(data)
-    with patch("prompt_coevo.adapters.openrlhf.versions.version", lambda _: as_text(data)):
+    with patch("prompt_coevo.adapters.openrlhf.contract.version", lambda _: as_text(data)):
         try:
-            check_version("trl", source.pick(("1.0", "0")), "2")
+            check_version()
         except CoevoError:
             return
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prompt_coevo.adapters.openrlhf.progress import Progress
+from prompt_coevo.adapters.openrlhf.stateful_loader import Progress
 
 
 def test_an_episode_with_a_short_last_batch() -> None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from prompt_coevo import Coevolution, Settings
-from prompt_coevo.adapters.common.due import Due
 from prompt_coevo.adapters.common.trackers.tables import Tables
 from prompt_coevo.adapters.common.trackers.texts import Texts
-from prompt_coevo.adapters.openrlhf.stateful_loader import METRICS, STATE, TEXTS, StatefulLoader
+from prompt_coevo.adapters.openrlhf.stateful_loader import (
+    METRICS,
+    STATE,
+    TEXTS,
+    Progress,
+    StatefulLoader,
+)
 from prompt_coevo.errors import StateError
 
 
@@ -36,9 +42,9 @@ class Loader:
         self.state = state
 
 
-def stateful(saved: bool = True) -> StatefulLoader[Due]:
+def stateful(saved: bool = True) -> StatefulLoader:
     engine = Coevolution.from_settings(Settings(reflection={"function": str}))
-    return StatefulLoader(Loader(), engine, Due(), lambda progress: saved)
+    return StatefulLoader(Loader(), engine, lambda progress: saved)
 
 
 def test_it_is_the_dataloader() -> None:
@@ -53,7 +59,7 @@ def test_the_state_comes_back() -> None:
     before._loader.state["place"] = 2
     after.load_state_dict(before.state_dict())
     assert after._engine.plan(["a"], 2)[0].round == 1
-    assert after.progress == Due(step_due=True)
+    assert after.progress == Progress(step_due=True)
     assert after._loader.state == {"place": 2}
 
 
@@ -81,11 +87,11 @@ def test_a_state_of_another_form_is_refused(ours: Any) -> None:
 def test_texts_travel_when_they_are_due_and_are_no_state(tmp_path: Path) -> None:
     settings = Settings(reflection={"function": str})
     engine = Coevolution.from_settings(settings, output_dir=tmp_path)
-    loader = StatefulLoader(Loader(), engine, Due(), lambda progress: True, Texts(engine))  # type: ignore[arg-type]
+    loader = StatefulLoader(Loader(), engine, lambda progress: True, Texts(engine))  # type: ignore[arg-type]
     assert TEXTS not in loader.state_dict()
     engine.context.note("search_skipped", reason="few")
     state = loader.state_dict()
-    assert Tables.from_json(state[TEXTS]) == Tables([], [])  # type: ignore[arg-type]
+    assert pickle.loads(pickle.dumps(state[TEXTS])) == Tables([], [])
     assert TEXTS not in loader.state_dict()
     other = stateful()
     other.load_state_dict(state)

@@ -1,26 +1,32 @@
 from __future__ import annotations
 
+from importlib.metadata import PackageNotFoundError
+
 import pytest
 
-from prompt_coevo.adapters.openrlhf import versions
-from prompt_coevo.adapters.openrlhf.versions import check_version
+from prompt_coevo.adapters.openrlhf import contract
 from prompt_coevo.errors import HostError
-from prompt_coevo.extras import MissingExtraError
 
 
-@pytest.mark.parametrize("found", ["1.2.3", "1.2.10", "1.3.0.dev1", "1.2.3+cu12"])
+@pytest.mark.parametrize("found", ["0.11.2", "0.11.10", "0.11.3.dev1", "0.11.2+cu12"])
 def test_what_fits(monkeypatch: pytest.MonkeyPatch, found: str) -> None:
-    monkeypatch.setattr(versions, "version", lambda name: found)
-    check_version("host", "1.2.3", "1.4")
+    monkeypatch.setattr(contract, "version", lambda name: found)
+    contract.check_version()
 
 
-@pytest.mark.parametrize("found", ["1.2.2", "1.4", "1.4.0", "2.0"])
+@pytest.mark.parametrize("found", ["0.11.1", "0.12", "0.12.0", "1.0"])
 def test_what_does_not(monkeypatch: pytest.MonkeyPatch, found: str) -> None:
-    monkeypatch.setattr(versions, "version", lambda name: found)
-    with pytest.raises(HostError, match=f"host {found} is not supported.*install host>=1.2.3,<1.4"):
-        check_version("host", "1.2.3", "1.4")
+    monkeypatch.setattr(contract, "version", lambda name: found)
+    with pytest.raises(
+        HostError, match=f"openrlhf {found} is not supported.*install openrlhf==0.11.2"
+    ):
+        contract.check_version()
 
 
-def test_what_is_not_there() -> None:
-    with pytest.raises(MissingExtraError, match=r"pip install 'prompt-coevo\[no-such-host\]'"):
-        check_version("no-such-host", "1", "2")
+def test_what_is_there_and_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(contract, "version", missing)
+    with pytest.raises(HostError, match="without a version is not supported.*install openrlhf=="):
+        contract.check_version()

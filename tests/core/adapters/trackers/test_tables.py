@@ -53,8 +53,3 @@ def test_a_hostile_text_stays_a_text() -> None:
 def test_the_pieces() -> None:
     assert fenced("a ``` b") == "````\na ``` b\n````"
     assert escaped("a\nb *c* <d>") == "a b \\*c\\* &lt;d&gt;"
-
-
-def test_tables_travel_as_json() -> None:
-    tables = Tables.of([row("a")], "a")
-    assert Tables.from_json(tables.to_json()) == tables

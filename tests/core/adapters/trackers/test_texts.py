@@ -78,7 +78,7 @@ def test_keys_do_not_reach_a_tracker(tmp_path: Path, monkeypatch: pytest.MonkeyP
     engine.context.note("template_joined", **joined("a", "the key is sk-very-secret"))
     tables = texts.due(50)
     assert tables is not None
-    assert "sk-very-secret" not in str(tables.to_json())
+    assert "sk-very-secret" not in str(tables)
     assert "[api key]" in str(tables.in_use)
 
 

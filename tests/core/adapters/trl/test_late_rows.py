@@ -25,9 +25,9 @@ from prompt_coevo.adapters.trl.streams import (
     save_late_rows,
 )
 from prompt_coevo.errors import DatasetError, StateError
-from prompt_coevo.types import PolicyVersion
 
 SETTINGS = Settings(algorithms=(), question_id_column="id", ground_truth_column=None)
+ALONE = Ranks(0, 1, timedelta(seconds=1))
 
 
 def row(number: int, **changes: Any) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def test_all_ranks_learn_and_forget_alike(monkeypatch: pytest.MonkeyPatch) -> No
         engine = Coevolution.from_settings(SETTINGS, plugins={"holds": plugin})
         ranked = RankedEngine(engine if ranks.is_main else None, ranks)
         questions = index(streamed=True)
-        policy = AdapterPolicy(questions, PolicyVersion)
+        policy = AdapterPolicy(questions)
         late = LateRows(questions, ranked, policy)
         for number in range(2, 14, 2):
             late.meet([row(number + ranks.rank)] * 2)
@@ -95,8 +95,7 @@ def test_all_ranks_learn_and_forget_alike(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def alone(questions: QuestionIndex) -> LateRows:
-    ranks = Ranks(0, 1, timedelta(seconds=1))
-    return LateRows(questions, RankedEngine(None, ranks), AdapterPolicy(questions, PolicyVersion))
+    return LateRows(questions, RankedEngine(None, ALONE), AdapterPolicy(questions))
 
 
 def test_no_question_of_a_round_is_forgotten_before_it_is_trained_on(
@@ -122,7 +121,7 @@ def test_questions_that_come_again_are_the_latest_on_all_ranks(
 
     def act(ranks: ThreadRanks) -> list[str]:
         questions = index(streamed=True)
-        policy = AdapterPolicy(questions, PolicyVersion)
+        policy = AdapterPolicy(questions)
         late = LateRows(questions, RankedEngine(None, ranks), policy)
         for numbers in ((2, 3), (4, 5), (2, 4), (6, 7)):  # a rank's own one of each round
             mine = numbers[ranks.rank]
@@ -139,7 +138,7 @@ def test_one_id_for_two_questions_of_a_round_is_refused_on_every_rank(known: boo
 
     def act(ranks: ThreadRanks) -> str:
         questions = index(streamed=True)
-        policy = AdapterPolicy(questions, PolicyVersion)
+        policy = AdapterPolicy(questions)
         late = LateRows(questions, RankedEngine(None, ranks), policy)
         if known:
             late.meet([row(2)])
@@ -159,10 +158,10 @@ def test_rows_travel_in_checkpoints(tmp_path: Path, caplog: pytest.LogCaptureFix
     save_late_rows(questions, tmp_path)
     assert "1 rows of the training dataset cannot be saved as JSON" in caplog.text
     again = index()
-    load_late_rows(again, tmp_path)
+    load_late_rows(again, tmp_path, ALONE)
     assert again.ids() == ["q0", "q1", "q2"]
     assert again.row("q2") == row(2, note={"a": [1]})
-    load_late_rows(again, tmp_path / "elsewhere")  # of a run without late rows
+    load_late_rows(again, tmp_path / "elsewhere", ALONE)  # of a run without late rows
 
 
 def test_rows_of_an_earlier_run_do_not_stay_in_a_checkpoint(tmp_path: Path) -> None:
@@ -180,7 +179,7 @@ def test_damaged_rows_are_refused(tmp_path: Path, line: str) -> None:
     good = json.dumps(row(4))
     (tmp_path / "coevo_rows.jsonl").write_text(f"{good}\n{line}\n")
     with pytest.raises(StateError, match="has rows that cannot be read") as raised:
-        load_late_rows(index(), tmp_path)
+        load_late_rows(index(), tmp_path, ALONE)
     assert "\n" not in str(raised.value)
 
 
@@ -225,7 +224,7 @@ def test_all_ranks_know_what_rank_0_has_looked_at(caplog: pytest.LogCaptureFixtu
 
 def test_an_empty_stream_is_refused() -> None:
     with pytest.raises(DatasetError, match="the training dataset is empty"):
-        index_stream(iter(()), SETTINGS)
+        index_stream(iter(()), SETTINGS, ALONE)
 
 
 class Array(list[float]):
