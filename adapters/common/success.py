@@ -106,7 +106,7 @@ class Success:
         self._known: dict[str, None] = {}
 
     def of(self, own: object, values: Mapping[str, object]) -> float:
-        """Return a rollout's deciding reward, from 0 to 1, or NaN if `values` lack it.
+        """Return a rollout's deciding reward, from 0 to 1, or NaN if `values` lack it. `own` is not None.
 
         Raises HostError if it is not a number, or if the first 64 rollouts all lack it.
         """

@@ -72,7 +72,7 @@ def check_version() -> None:
     try:
         found = version("openrlhf")
     except PackageNotFoundError:  # a folder on the path, which is not installed
-        found = "without a version"
+        found = "of an unknown version"
     if not (0, 11, 2) <= tuple(map(int, re.findall(r"\d+", found)[:3])) < (0, 12):
         raise HostError(
             f"openrlhf {found} is not supported, because its flags and internals differ; {ADVICE}"

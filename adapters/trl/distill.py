@@ -45,8 +45,11 @@ class PromptExchange:
                     "tokenise with the trainer's chat template, or set context_distillation = false"
                 )
         trained = [assignment.train_prompt(prompt) for assignment, prompt in pairs]
-        new = iter(self.tokenize(trained, distilled))
-        return [next(new) if ours else ids for ids, ours in zip(rolled_out, distilled, strict=True)]
+        exchanged = list(rolled_out)
+        rows = [row for row, ours in enumerate(distilled) if ours]
+        for row, ids in zip(rows, self.tokenize(trained, distilled), strict=True):
+            exchanged[row] = ids
+        return exchanged
 
     def check_placed(
         self, assignments: Sequence[Assignment], prompts: Sequence[Prompt], rolled_out: Ids

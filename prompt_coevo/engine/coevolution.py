@@ -141,7 +141,8 @@ class Coevolution:
         """Begin training; load a checkpoint's state first. May ask `policy` for rollouts.
 
         `workload` describes what the trainer will train on, if known. Raise StateError for an unusable
-        ledger, PreflightError for a reflection model that does not answer, SystemExit after a dry run.
+        ledger, DatasetError for questions that a method refuses, PreflightError for a reflection model that
+        does not answer, SystemExit after a dry run.
         """
         if self.settings.preflight.dry_run:
             raise SystemExit(self.dry_run(policy, workload))

@@ -30,7 +30,7 @@ class EarlySigns:
         self._told_scale = False
 
     def look_no_more(self) -> None:
-        """Stop examining: a resumed run was examined when it began."""
+        """Stop examining: a resumed run was examined when it began, if it was long enough."""
         self._judged = True
 
     def observe(self, groups: Sequence[Group]) -> None:

@@ -54,7 +54,7 @@ class Journal:
         self._max_bytes = int(max_file_mb * _MEGABYTE)
         self._longest = max_text_chars
         self._lost = 0
-        self._writes = threading.Lock()
+        self._writes = threading.RLock()
         """One write at a time: two that rename a full file at once would pick the same number."""
         self.listener: Callable[[Mapping[str, JSON]], None] | None = None
         """Called with every event as written, even if the disk write fails. Must not raise."""

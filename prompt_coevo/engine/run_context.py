@@ -114,11 +114,12 @@ class RunContext:
         for name in settings.reflection.meta_prompts:
             with _collected(found):
                 registry.load("proposers", name, "reflection.meta_prompts")
-        if not found and len(self.plugins.names) == built_in:
+        others_are_gates = all(map(self._is_gate, self.plugins.names[built_in:]))
+        if not found and others_are_gates:
             found += self._unread_meta_prompts()
         if found:
             raise SettingsError(*dict.fromkeys(found))
-        if not self.methods and all(map(self._is_gate, self.plugins.names[built_in:])):
+        if not self.methods and others_are_gates:
             self.note("nothing_evolves")
             logger.warning(
                 "no algorithm is configured, so nothing will evolve; set algorithms to some of: %s",

@@ -220,7 +220,7 @@ class Lineage:
             candidate.evidence.append(Evidence(at, words))
             spare = candidate.id not in (*cover, EMPTY_TEMPLATE.id)
             if spare and candidate.fate != "dropped":
-                _turn(candidate, event, "dropped", "the search found others that suffice")
+                _turn(candidate, event, "dropped", "a search did not choose it")
         for name in cover:
             _turn(self._candidate(name), event, "in use", "a search chose it for hard questions")
 

@@ -29,7 +29,8 @@ class HardnessSigns:
         """Record the success of a question's latest group."""
         if not self._judged:
             self._success[group.question_id] = success
-            self._rewards.update(one.reward for one in group.rollouts if one.fit)
+            if len(self._rewards) < 2:  # enough to tell that they differ
+                self._rewards.update(one.reward for one in group.rollouts if one.fit)
 
     def round_ended(self) -> None:
         """Count a round; after the last one of the first rounds, warn if needed."""

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prompt_coevo import Coevolution, Settings, hookspecs
+from prompt_coevo import Coevolution, Settings, hookimpl, hookspecs
 from prompt_coevo.algorithms.stream import LISTED
 from prompt_coevo.candidates.gates import rough_token_count
 from prompt_coevo.candidates.leaks import LeakGuard
@@ -222,14 +222,19 @@ def test_a_meta_prompt_for_nobody_is_refused(make_engine: Any, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("algorithms", ["stream", "p2o", "hints"])
-def test_a_meta_prompt_that_no_method_reads_is_refused(
-    make_engine: Any, tmp_path: Path, algorithms: str
-) -> None:
+def test_a_meta_prompt_that_no_method_reads_is_refused(tmp_path: Path, algorithms: str) -> None:
+    class Gate:
+        @hookimpl
+        def coevo_check_candidate(self) -> None: ...
+
     model = {"function": len, "meta_prompts": {"history": tmp_path / "x.md"}}
-    with pytest.raises(
-        SettingsError, match=r"meta_prompts\.history has no effect: the proposers of"
-    ):
-        make_engine(algorithms=algorithms, reflection=model)
+    settings = Settings(algorithms=algorithms, reflection=model)
+    plugins: dict[str, object]
+    for plugins in ({}, {"length_gate": Gate()}):  # every adapter brings gates
+        with pytest.raises(
+            SettingsError, match=r"meta_prompts\.history has no effect: the proposers"
+        ):
+            Coevolution.from_settings(settings, plugins=plugins)
 
 
 # The proposers of INSPO

@@ -40,6 +40,15 @@ def test_without_tokens_of_the_model_there_is_no_range_to_shift() -> None:
     assert (response["observation_tokens"], response["action_ranges"]) == ([1, 2, 3, 4], [])
 
 
+@pytest.mark.parametrize("train", [[], [7], [0, 1], [7, 8, 9]])
+def test_log_probs_stay_with_their_tokens(train: list[int]) -> None:
+    response = sampled([0, 1, 2, 3], [(2, 4)])
+    response["rollout_log_probs"] = [0.0, 0.0, -0.5, -0.25]
+    exchange_prompt(response, [0, 1], "question", train)
+    assert response["observation_tokens"] == [*train, 2, 3]
+    assert response["rollout_log_probs"] == [*[0.0] * len(train), -0.5, -0.25]
+
+
 @pytest.mark.parametrize("ranges", [[(9, 15)], [(10, 12), (9, 15)]])
 def test_a_range_inside_the_prompt_is_refused(ranges: list[tuple[int, int]]) -> None:
     with pytest.raises(HostError, match="does not begin with the prompt that it was asked for"):

@@ -71,7 +71,7 @@ def test_a_template_from_its_birth_to_its_end() -> None:
     lineage.take(assigned("a", pool=("a", "b")))
     assert lineage.fates == {"a": "in use", "b": "dropped"}
     assert lineage.rows["a"].evidence == "mean dev score 0.500"
-    assert lineage.rows["b"].reason == "the search found others that suffice"
+    assert lineage.rows["b"].reason == "a search did not choose it"
     lineage.take({"event": "search_skipped", "reason": "few"})
     assert lineage.fates == {"a": "dropped", "b": "dropped"}
     assert lineage.rows["a"].reason == "few"
@@ -128,6 +128,8 @@ def test_a_template_of_the_stream() -> None:
     lineage.take({"event": "template_dropped", **trial})
     lineage.take({"event": "template_dropped", **trial, "template": "b"})
     assert lineage.fates == {"a": "dropped", "b": "dropped"}
+    assert [turn.fate for turn in lineage.run.candidates["a"].turns] == ["in use", "dropped"]
+    assert [turn.fate for turn in lineage.run.candidates["b"].turns] == ["dropped"]
 
 
 def test_a_template_whose_verdict_comes_before_its_check_keeps_what_the_check_says() -> None:

@@ -13,7 +13,7 @@ def row(name: str, fate: str = "in use", text: str = "a hint") -> Row:
 
 
 def test_what_is_in_use_comes_first_and_the_best_at_the_top() -> None:
-    rows = [row("a"), row("old", "out of use"), row("b"), row("new", "on trial")]
+    rows = [row("a"), row("old", "dropped"), row("b"), row("new", "on trial")]
     tables = Tables.of(rows, "b")
     assert [cells[0] for cells in tables.lineage] == ["b", "a", "new", "old"]
     assert tables.in_use == [
@@ -23,7 +23,7 @@ def test_what_is_in_use_comes_first_and_the_best_at_the_top() -> None:
 
 
 def test_a_long_run_is_cut_and_says_so() -> None:
-    rows = [row(str(number), "out of use") for number in range(1_000)]
+    rows = [row(str(number), "dropped") for number in range(1_000)]
     tables = Tables.of([*rows, row("used")], None)
     assert len(tables.lineage) == 300
     assert tables.lineage[0][0] == "used"
