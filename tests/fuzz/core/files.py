@@ -41,7 +41,7 @@ def journal(data: bytes) -> None:
     (folder / "events.jsonl").write_bytes(new)
     opened = Journal(folder)
     known = sum(1 for _ in opened.read())
-    assert opened.damaged >= 0
+    assert all(one is None or isinstance(one, dict) for one in opened.lines())
     attempt = 1 + opened.last_attempt()
     opened.write([{"event": "resumed", "attempt": attempt}])
     assert opened.last_attempt() == attempt
