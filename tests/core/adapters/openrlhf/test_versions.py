@@ -28,5 +28,7 @@ def test_what_is_there_and_not_installed(monkeypatch: pytest.MonkeyPatch) -> Non
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr(contract, "version", missing)
-    with pytest.raises(HostError, match="of an unknown version is not supported.*install openrlhf=="):
+    with pytest.raises(
+        HostError, match="of an unknown version is not supported.*install openrlhf=="
+    ):
         contract.check_version()
